@@ -21,6 +21,7 @@ from mmagen.plan.arguments import Tensor as WantedTensor
 
 _ALIGNED = 16  # bytes: TMA addresses A and B
 _LETTERS = "abcd"
+_LARGEST = 2**31 - 1  # extents and leading dimensions are 32-bit integers in the arrays on the device
 _MODES = {"a": "MK", "b": "KN", "c": "MN", "d": "MN"}
 Seen = dict[str, tuple[Tensor, Matrices]]
 
@@ -156,11 +157,15 @@ def _group(
                 f"its lines do not begin at multiples of {_ALIGNED} bytes, as this kernel needs (address {one.address:#x}, lines "
                 f"{laid_out.ld * one.bytes} bytes apart); copy it to rows of a multiple of {vector} elements",
             )
+        _check_sizes(name, laid_out)
         found[letter] = one, laid_out
     others = [(f"{letter}[{i}]", one) for letter, one in seen.items() if letter != "d"]
     extents = {"m": m, "n": seen["b"].shape[1], "k": seen["a"].shape[1]}
     further = {one.name: _of_group(one, i, given[one.name][i], extents, view) for one in kernel.of_call.of_groups}
     others += [(f"{name}[{i}]", one) for name, (one, _) in further.items()]
+    for wanted in kernel.of_call.of_groups:
+        if wanted.pitched:
+            _check_sizes(f"{wanted.name}[{i}]", further[wanted.name][1])
     check_no_overlap(seen["d"], others, source, f"out[{i}]")
     for wanted in kernel.of_call.of_groups:
         name = f"{wanted.name}[{i}]"
@@ -261,6 +266,13 @@ def _upload(
         if library.waits and first.device_type != CPU:  # it may take its memory back at once
             wait_for(handle)
     del memory, room
+
+
+def _check_sizes(name: str, seen: Matrices) -> None:
+    """Raises ArgumentError for extents and leading dimensions that do not fit the 32 bits in which the device gets them."""
+    for what, value in (("rows", seen.rows), ("columns", seen.columns), ("leading dimension", seen.ld)):
+        if value > _LARGEST:
+            raise ArgumentError(name, f"{what} {value}: of a matrix of a group at most {_LARGEST}")
 
 
 def _copy(address: int, data: bytes, stream: int, on_host: bool) -> None:

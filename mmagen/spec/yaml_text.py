@@ -68,6 +68,8 @@ class Document:
         self.diagnostics: list[Diagnostic] = []
         self.broken = False
         self._stack: list[_Frame] = []
+        self._anchors: dict[str, list[Place]] = {}  # each with the places of its aliases
+        self._anchored: dict[str, tuple[Place, Key]] = {}  # where each stands
 
     def read(self, text: str) -> None:
         """Parse `text` into `value`; faults are added to `diagnostics`."""
@@ -86,6 +88,7 @@ class Document:
             self._break(*explained(error, text))
         finally:
             loader.dispose()
+        self._refuse_anchors()
         remedy = "a spec is a mapping and begins with `mmagen: 1`"
         if self.broken:
             return
@@ -101,6 +104,15 @@ class Document:
 
     def _refuse(self, place: Place, key: Key, what: str, remedy: str) -> None:
         self.diagnostics.append(Diagnostic(self.file, *place, key, what, remedy))
+
+    def _refuse_anchors(self) -> None:
+        """Once for each anchor, with its aliases: a file that uses one has it in many places."""
+        for name, aliases in self._anchors.items():
+            place, path = self._anchored[name]
+            more = f", nor are its {len(aliases)} aliases, the first at line {aliases[0][0]}" if len(aliases) > 1 else ""
+            more = f", nor is its alias at line {aliases[0][0]}" if len(aliases) == 1 else more
+            remedy = "write the value out in each place" if aliases else f"omit it; {_PLAIN_VALUES}"
+            self._refuse(place, path, f"the anchor &{name} is not allowed{more}", remedy)
 
     def _take(self, event: Any, loader: Any) -> None:
         if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
@@ -196,13 +208,17 @@ class Document:
         """Refuse tags, anchors and aliases, which no spec needs and which make YAML files unsafe. True for an alias or a tag,
         whose value cannot be checked further."""
         if isinstance(event, yaml.AliasEvent):
-            self._refuse(place, path, f"the alias *{event.anchor} is not allowed", "write the value out")
+            if event.anchor in self._anchors:
+                self._anchors[event.anchor].append(place)
+            else:
+                self._refuse(place, path, f"the alias *{event.anchor} is not allowed", "write the value out")
             return True
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)[:80]
             self._refuse(place, path, f"the tag {tag} is not allowed", f"omit it; {_PLAIN_VALUES}")
         if event.anchor is not None:
-            self._refuse(place, path, f"the anchor &{event.anchor} is not allowed", f"omit it; {_PLAIN_VALUES}")
+            self._anchors.setdefault(event.anchor, [])
+            self._anchored.setdefault(event.anchor, (place, path))
         return event.tag is not None
 
 

@@ -112,6 +112,17 @@ def test_each_group_is_multiplied_and_comes_back_in_the_list():
     assert (call([np.ascontiguousarray(x)], [y])[0] == x.astype(float) @ y.astype(float)).all(), "one line ends anywhere"
 
 
+def test_lines_too_far_apart_for_32_bits_are_refused():
+    call, library = kernel()
+    a, b = inputs()
+    far = np.lib.stride_tricks.as_strided(a[0], (2, 64), (2**32, 2))  # whose second line nobody reads
+    with pytest.raises(
+        mmagen.ArgumentError, match=r"a\[0\]: leading dimension 2147483648: of a matrix of a group at most 2147483647"
+    ):
+        call([far, *a[1:]], b)
+    assert library.room == 0, "nothing was launched"
+
+
 def test_what_is_wrong_names_the_group():
     call, _ = kernel()
     a, b = inputs()

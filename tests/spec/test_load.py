@@ -268,11 +268,21 @@ def test_message_reads_as_one_line() -> None:
 
 def test_bombs_are_refused_unread() -> None:
     levels = "\n".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, 10))
-    assert len(faults(HEAD + "l0: &l0 x\n" + levels)) > 80
+    found = [one.what for one in faults(HEAD + "l0: &l0 x\n" + levels)]
+    assert [what for what in found if "&l3" in what] == [
+        "the anchor &l3 is not allowed, nor are its 9 aliases, the first at line 10"
+    ]
     assert [d.what for d in faults(HEAD + "stages: &a [*a]")][:2] == [
-        "the anchor &a is not allowed",
+        "the anchor &a is not allowed, nor is its alias at line 6",
         "a list is not an integer",
     ]
+
+
+def test_an_anchor_with_many_aliases_is_one_fault() -> None:
+    configs = "".join(f"- {{name: c{i}, cost: *c}}\n" for i in range(60))
+    (found,) = [one for one in faults(HEAD + "configs:\n- {name: c, cost: &c {ctas: 1}}\n" + configs) if "&c" in one.what]
+    assert (found.line, found.key) == (7, ("configs", 0, "cost")) and found.remedy == "write the value out in each place"
+    assert found.what == "the anchor &c is not allowed, nor are its 60 aliases, the first at line 8"
 
 
 # --- What is accepted ----------------------------------------------------------------------------------------------

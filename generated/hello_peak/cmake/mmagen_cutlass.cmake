@@ -62,7 +62,7 @@ endif()
 
 if(NOT MMAGEN_CUTLASS_INCLUDE)
   message(FATAL_ERROR "The CUTLASS headers 4.2 or later are not found: pass -DCUTLASS_DIR=<a CUTLASS checkout>, "
-                      "or -DMMAGEN_FETCH_CUTLASS=ON to download ${MMAGEN_CUTLASS_TAG}")
+                      "-DMMAGEN_PYTHON_CUTLASS=ON to use those of Python's nvidia-cutlass, or -DMMAGEN_FETCH_CUTLASS=ON to download ${MMAGEN_CUTLASS_TAG}")
 endif()
 
 file(STRINGS "${MMAGEN_CUTLASS_INCLUDE}/cutlass/version.h" _mmagen_version REGEX "#define CUTLASS_(MAJOR|MINOR|PATCH) +[0-9]+")
