@@ -67,7 +67,7 @@ def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
     """The plan of a choice, with all clusters that its kernel is launched in."""
     if not choice.config.clusters:
         return plan
-    clusters = tuple(launch.cluster or (1, 1) for launch in choice.config.clusters)
+    clusters = tuple(launch.cluster for launch in choice.config.clusters)
     return replace(plan, scheduler=replace(plan.scheduler, clusters=clusters))
 
 

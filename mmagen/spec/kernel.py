@@ -231,20 +231,13 @@ CACHE = Field(
 class Launch(Model):
     """A cluster that the kernel of a config can be launched in."""
 
-    cluster: Cluster = Field(description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1]")
+    cluster: Pair = Field(description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1]")
     cost: Cost | None = COST
-
-    @field_validator("cluster", mode="after")
-    @classmethod
-    def _has_extents(cls, cluster: Any) -> Any:
-        if cluster is None:
-            raise refuse("each of clusters has a cluster, e.g. {cluster: [1, 1]}")
-        return cluster
 
     @property
     def suffix(self) -> str:
         """Of the name of the config: `c2x1`."""
-        return "c{}x{}".format(*self.cluster or (1, 1))
+        return "c{}x{}".format(*self.cluster)
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def base_of(spec: Spec) -> Spec:
 def _own_keys(choice: Entry) -> dict[str, Any]:
     written = choice.config.model_dump(mode="json", by_alias=True)
     own = {key: value for key, value in written.items() if key in CONFIG_KEYS}
-    return {**own, "cluster": list(choice.launch.cluster or (1, 1))} if choice.launch else own
+    return {**own, "cluster": list(choice.launch.cluster)} if choice.launch else own
 
 
 def _planned(base: Spec, keys: Mapping[str, Any]) -> GemmPlan | None:

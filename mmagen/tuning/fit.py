@@ -83,14 +83,14 @@ def fit(kernels: Mapping[str, Kernel], times: Times, compiled: Mapping[str, str]
         launches.setdefault(compiled[name] if compiled else name, []).append(name)
     fitted = {}
     of_kernels = {
-        kernel: _least_squares(_Data.joined([data[name] for name in names]), _GUESS, _PULL * np.ones_like(_GUESS))
-        for kernel, names in launches.items()
+        shared: _least_squares(_Data.joined([data[name] for name in names]), _GUESS, _PULL * np.ones_like(_GUESS))
+        for shared, names in launches.items()
     }
     median = np.median(list(of_kernels.values()), axis=0)
-    for kernel, names in launches.items():
+    for shared, names in launches.items():
         alone = len(names) == 1
-        of_device = median if alone else (median + of_kernels[kernel]) / 2
-        towards = np.where(_SHARED, of_device, of_kernels[kernel])
+        of_device = median if alone else (median + of_kernels[shared]) / 2
+        towards = np.where(_SHARED, of_device, of_kernels[shared])
         pull = np.where(_SHARED, _SHARED_PULL, _PULL if alone else _KERNEL_PULL)
         for name in names:
             fitted[name] = _cost(_least_squares(data[name], towards, pull), kernels[name].ctas)

@@ -34,7 +34,7 @@ def as_configs(
     launches = Counter(kernels[name] for name, _ in found)
     for name, keys in found:
         kernel, cost = kernels[name], costs[name]
-        if launches[kernel] == 1:
+        if launches[kernels[name]] == 1:
             configs[name] = {"name": name, **keys, "cost": cost}
             continue
         own = {key: value for key, value in keys.items() if key != "cluster"}

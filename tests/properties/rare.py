@@ -226,7 +226,19 @@ def tuned_library(dice: random.Random) -> Document:
         if not costed or dice.random() < 0.2:
             own["when"] = {dice.choice("mnk"): [1, 64 * (i + 1)]}
             own.pop("cost", None)
+    if costed and not of_registers:
+        for own in configs:
+            if "when" not in own and dice.random() < 0.5:
+                own["clusters"] = clusters(dice)
+                own.pop("cluster", None)
+                own.pop("cost", None)
     return epilogues.with_scalars(dice, document | {"configs": configs})
+
+
+def clusters(dice: random.Random) -> list[Document]:
+    """Those that one kernel is launched in, each with a cost."""
+    some = dice.sample(([1, 1], [2, 1], [1, 2], [2, 2], [4, 1], [1, 4]), dice.choice((1, 2, 3)))
+    return [{"cluster": one, "cost": cost(dice) if dice.random() < 0.95 else None} for one in some]
 
 
 def cost(dice: random.Random) -> Document:

@@ -42,6 +42,7 @@ def _read(data, file):
         spec_sha="abc",
         problems=(),
         by_config={},
+        by_kernel={},
         maps_are_verified=False,
         spec=SimpleNamespace(problems=None),
         extended=False,

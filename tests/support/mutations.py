@@ -590,8 +590,8 @@ _RESULT = (
 )
 
 _FIRST_WAIT = "  pipeline.full[pipe.stage].wait(pipe.phase);\n  stage_mma(tCrC, pipe.stage, GMMA::ScaleOut::Zero);\n"
-_LOAD = "      Loads::load_stage(params, storage, pipeline, pipe.stage, work.k_begin + i, tile, rows, cluster);\n"
-_LATE_LOAD = f"      if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
+_LOAD = "          load_stage(pipe.stage, work.k_begin + i);\n"
+_LATE_LOAD = f"          if (i == 0) {{ __nanosleep(20000); }}\n{_LOAD}"
 _STREAM_K = "include/mmagen/sm90_tile_scheduler_stream_k.cuh"
 _FLAG = "      uint64_t* const ready = params.ready + index *"  # of the cluster that leaves its sums
 _LATE_FLAG = f"      for (int i = 0; i < 10; ++i) {{ __nanosleep(100000); }}\n{_FLAG}"
@@ -646,8 +646,8 @@ _HOPPER = (
         "half_of_the_bytes_expected",
         "bf16_pingpong",
         "sm90_tma_load",
-        "full.arrive_and_expect(rows.bytes)",
-        "full.arrive_and_expect(rows.bytes / 2)",
+        "full.arrive_and_expect(rows.bytes);\n    load_operand",
+        "full.arrive_and_expect(rows.bytes / 2);\n    load_operand",
         "64,256,256",
         "a phase's bytes do not add up: it ends early, or never",
         EMULATOR,
@@ -694,8 +694,8 @@ _HOPPER = (
         "k_tile_again_and_again",
         "bf16_pingpong128",
         "sm90_tma_load",
-        "work.k_begin + i, tile, rows, cluster",
-        "work.k_begin, tile, rows, cluster",
+        "load_stage(pipe.stage, work.k_begin + i);",
+        "load_stage(pipe.stage, work.k_begin);",
         "256,256,512",
         "the first k tile takes every other's place",
     ),
@@ -770,8 +770,8 @@ _HOPPER = (
         "multicast_of_the_same_half",
         "bf16_tn",
         "sm90_tma_load",
-        "cluster.mask_b(), cluster.m, rows.b, b);",
-        "cluster.mask_b(), 0, rows.b, b);",
+        "cluster.mask_b(), Share<B>(cluster.m), rows.b, b);",
+        "cluster.mask_b(), Share<B>(0), rows.b, b);",
         "256,256,128",
         "both CTAs of a cluster bring the same half of B",
     ),
@@ -789,8 +789,8 @@ _HOPPER = (
         "tiles_skipped",
         "bf16_tn",
         "sm90_tile_scheduler_persistent",
-        "tile += gridDim.x / kClusterCtas<Config>;",
-        "tile += gridDim.x / kClusterCtas<Config> + 1;",
+        "tile += cluster_count<Config>();",
+        "tile += cluster_count<Config>() + 1;",
         "2560,2048,64",
         "a tile behind the first wave stays poisoned",
     ),
@@ -947,8 +947,8 @@ _HOPPER = (
         "partials_of_a_neighbour",
         "bf16_rules",
         "sm90_tile_scheduler_stream_k",
-        "kClusterCtas<Config> + unsigned(cluster.rank);",
-        "kClusterCtas<Config>;",
+        "unsigned(cluster.shape().ctas()) + unsigned(cluster.rank);",
+        "unsigned(cluster.shape().ctas());",
         "2304,2304,512",
         "the CTAs of a cluster leave their sums in one place",
     ),

@@ -59,8 +59,8 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "stream_k_says_too_few_bytes",
         "c2_stream",
         "sm90_tile_scheduler_stream_k",
-        "return params.shared_tiles > 0 ? bytes_of(resident) : 0;",
-        "return params.shared_tiles > 0 ? bytes_of(resident) - 16 : 0;",
+        "return params.shared_tiles > 0 ? bytes_of(resident, cluster) : 0;",
+        "return params.shared_tiles > 0 ? bytes_of(resident, cluster) - 16 : 0;",
         "no tile is shared with the workspace that a call asks for",
     ),
     (

@@ -337,7 +337,7 @@ def test_kernels_are_parsed_once_for_all_processes(monkeypatch):
     host._module.cache_clear()
 
 
-@pytest.mark.parametrize("config", ("coop_64x32x128_hint_p4", "coop_64x64x128_swap_split_hint_p4"))
+@pytest.mark.parametrize("config", ("coop_64x32x128_hint_p4_c1x1", "coop_64x64x128_swap_split_hint_p4_c1x1"))
 def test_every_call_of_a_library_that_takes_a_workspace_is_given_one(config, monkeypatch):
     """It chooses by whether there is one, on a device of few clusters too, where a kernel needs no bytes of it."""
     data = (SPECS / "sm90_gemm_bf16_library.yaml").read_bytes()

@@ -126,7 +126,7 @@ struct ClusterCoord<Config, true> {
   CUTE_DEVICE ClusterShape shape() const { return shape_; }
   CUTE_DEVICE uint16_t mask_a() const { return mask_a_; }
   CUTE_DEVICE uint16_t mask_b() const { return mask_b_; }
-  CUTE_DEVICE bool reads_from(int other) const { return (unsigned(mask_a_ | mask_b_) >> other) & 1; }
+  CUTE_DEVICE bool reads_from(int other) const { return ((mask_a_ | mask_b_) >> other) & 1; }
 
  private:
   ClusterShape shape_;
