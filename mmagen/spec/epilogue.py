@@ -250,6 +250,20 @@ def _with_own_names(listed: Iterable[Operation]) -> Iterator[Operation]:
         seen.add(one.tensor)
 
 
+def _with_cast(written: dict[str, Any]) -> dict[str, Any]:
+    """A mapping of operations beside out and major as the list that a spec is printed with: these two in a cast at its end."""
+    others = {key: value for key, value in written.items() if key in ("out", "major") and value is not None}
+    if not others:
+        return written
+    operations = [*written["operations"]]
+    if any(isinstance(one, dict) and "cast" in one for one in operations):
+        raise refuse(f"{' and '.join(others)} beside a list with a cast", "write the type and the contiguous mode in the cast")
+    if "out" not in others:
+        raise refuse("major beside a list without a cast", "end the list with a cast, e.g. {cast: f32, major: M}")
+    cast = {"cast": others["out"], **({"major": others["major"]} if "major" in others else {})}
+    return {**{key: value for key, value in written.items() if key not in others}, "operations": [*operations, cast]}
+
+
 # Each is a template within the one before it; nvcc takes hundreds, and minutes for them.
 MOST_OPERATIONS = 32
 
@@ -272,6 +286,8 @@ class Epilogue(Model):
     def _spell_out(cls, value: Any) -> Any:
         if isinstance(value, (list, tuple)) and len(value) > MOST_OPERATIONS:
             raise refuse(f"the list has {len(value)} operations", f"at most {MOST_OPERATIONS}")
+        if isinstance(value, dict) and isinstance(value.get("operations"), (list, tuple)):
+            return _with_cast(value)
         return {"operations": value} if isinstance(value, (list, tuple)) else value
 
     @model_validator(mode="after")

@@ -159,3 +159,15 @@ def test_a_refused_spec_has_changes_with_which_it_is_accepted(epilogue, kernel, 
 def test_a_micro_kernel_has_no_operations():
     found = refusals(text("[relu]").replace("kernel: gemm", "kernel: micro"))
     assert any("epilogue" in one and "kernel: gemm" in one for one in found), found
+
+
+def test_a_mapping_with_operations_is_printed_with_its_type_and_contiguous_mode():
+    """A project's spec.yaml has the list alone: what it left out would be planned otherwise."""
+    spec = load(text("{out: f32, major: M, operations: [alpha, {bias: row}]}"), "it.yaml").spec
+    assert (spec.epilogue.out, spec.epilogue.major) == ("f32", "M")
+    written = spec.model_dump(mode="json", by_alias=True)["epilogue"]
+    assert written == ["alpha", {"bias": "row"}, {"cast": "f32", "major": "M"}]
+    (found,) = refusals(text("{major: M, operations: [alpha]}"))
+    assert "major beside a list without a cast; end the list with a cast" in found
+    (found,) = refusals(text("{out: f32, operations: [alpha, {cast: bf16}]}"))
+    assert "out beside a list with a cast" in found
