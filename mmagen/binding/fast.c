@@ -70,19 +70,47 @@ static bool read_inputs(Caller* self, Exchange* api, PyObject* const* objects, P
   if (shape != Py_None && !read_shape(shape, &a->of)) { return false; }
   if (b->tensor.device_id != a->tensor.device_id || b->of.columns % self->columns_of_element != 0) { return false; }
   if ((a->of.columns + self->packed_b - 1) / self->packed_b != b->of.rows) { return false; }
-  all->batch = a->of.batch;
-  if (!join_batch(&all->batch, b->of.batch)) { return false; }
   c->given = false;
   if (!reads_c) { return true; }
   if (!read_operand(self, api, objects[3], self->d, c) || c->tensor.device_id != a->tensor.device_id) { return false; }
-  if (c->of.rows != a->of.rows || c->of.columns != b->of.columns) { return false; }
-  return join_batch(&all->batch, c->of.batch);
+  return c->of.rows == a->of.rows && c->of.columns == b->of.columns;
+}
+
+/* The number of groups, by the argument that has their sizes; 0 where kernel.py is to look at it. */
+static int64_t groups_of(Caller* self, Exchange* api, PyObject* given) {
+  int64_t count = 0;
+  bool found = false;
+  for (int i = 0; i < self->groups.count; ++i) {
+    PyObject* const value = PyDict_GetItemWithError(given, self->further[self->groups.sizes[i]].name);
+    if (value == NULL || value == Py_None) { continue; }
+    DLTensor t;
+    if (found || exchange_of(self, (PyObject*)Py_TYPE(value)) != api || !read_tensor(self, api, value, &t)) { return 0; }
+    if (t.ndim != 1) { return 0; }
+    found = true;
+    count = t.shape[0] - self->groups.beside[i];
+  }
+  return count;
+}
+
+/* How many matrices the call has, and D. */
+static bool count_matrices(Caller* self, Exchange* api, PyObject* given, Operands* all) {
+  int64_t const a = all->a.of.batch, b = all->b.of.batch, c = all->c.given ? all->c.of.batch : -1;
+  if (self->groups.count == 0) {
+    all->batch = a;
+    if (!join_batch(&all->batch, b) || !join_batch(&all->batch, c)) { return false; }
+    all->count = all->batch == -1 ? 1 : all->batch;
+    return true;
+  }
+  int64_t const count = groups_of(self, api, given);
+  all->count = count;
+  all->batch = self->groups.stacked ? -1 : count;
+  if (count < 1 || !serves(b, count)) { return false; }
+  return self->groups.stacked ? a == -1 && c == -1 : serves(a, count) && serves(c, count);
 }
 
 /* The further arguments, of a dictionary by name. */
 static bool read_all_further(Caller* self, Exchange* api, PyObject* given, Operands* all) {
-  int64_t const batch = all->batch == -1 ? 1 : all->batch;
-  int64_t const values[] = {1, all->a.of.rows, all->b.of.columns, all->a.of.columns, batch};
+  int64_t const values[] = {1, all->a.of.rows, all->b.of.columns, all->a.of.columns, all->count};
   Py_ssize_t known = 0;
   for (int i = 0; i < self->further_count; ++i) {
     Further const* const one = &self->further[i];
@@ -232,7 +260,7 @@ static void fill(Caller* self, Operands const* all, double alpha, double beta, S
   args->m = all->a.of.rows;
   args->n = all->b.of.columns;
   args->k = all->a.of.columns;
-  args->batch = all->batch == -1 ? 1 : all->batch;
+  args->batch = all->count;
   args->a.data = first_byte(&all->a.tensor), args->a.ld = all->a.of.ld, args->a.batch_stride = all->a.of.stride;
   args->b.data = first_byte(&all->b.tensor), args->b.ld = all->b.of.ld, args->b.batch_stride = all->b.of.stride;
   args->d.data = first_byte(&all->d.tensor), args->d.ld = all->d.of.ld, args->d.batch_stride = all->d.of.stride;
@@ -280,9 +308,8 @@ static PyObject* compute(Caller* self, PyObject* const* given) {
   bool const reads_c = beta != 0 || all.beta != NULL, is_own = given[kStream] != Py_None;
   if (reads_c && exchange_of(self, (PyObject*)Py_TYPE(given[kC])) != api) { return NULL; }
   if (given[kOut] != Py_None && exchange_of(self, (PyObject*)Py_TYPE(given[kOut])) != api) { return NULL; }
-  if (!read_inputs(self, api, given, given[kShape], reads_c, &all) || !read_all_further(self, api, given[kFurther], &all)) {
-    return NULL;
-  }
+  if (!read_inputs(self, api, given, given[kShape], reads_c, &all)) { return NULL; }
+  if (!count_matrices(self, api, given[kFurther], &all) || !read_all_further(self, api, given[kFurther], &all)) { return NULL; }
   if (!is_current(self, a) || !stream_of(api, given[kStream], a, &stream)) { return NULL; }
   PyObject* out = NULL;
   bool ready = true;
@@ -333,18 +360,33 @@ static bool add_further(Caller* self, PyObject* described) {
 
 static int caller_init(PyObject* object, PyObject* arguments, PyObject* named) {
   Caller* const self = (Caller*)object;
-  static char* names[] = {"run",      "workspace_bytes",    "a",           "b",       "d",           "scalar",      "packed_a",
-                          "packed_b", "columns_of_element", "struct_size", "further", "device_type", "exchange_of", "functions",
+  static char* names[] = {"run",
+                          "workspace_bytes",
+                          "a",
+                          "b",
+                          "d",
+                          "scalar",
+                          "packed_a",
+                          "packed_b",
+                          "columns_of_element",
+                          "struct_size",
+                          "further",
+                          "groups",
+                          "device_type",
+                          "exchange_of",
+                          "functions",
                           NULL};
+  Groups* const groups = &self->groups;
   unsigned long long run = 0, workspace_bytes = 0;
   Type *const a = &self->a, *const b = &self->b, *const d = &self->d;
   int a_last = 0, b_last = 0, d_last = 0;
   PyObject* further = NULL;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)(bb)iiiiO!iOO", names, &run, &workspace_bytes, &a->code,
-                                   &a->bits, &a_last, &b->code, &b->bits, &b_last, &d->code, &d->bits, &d_last,
-                                   &self->scalar.code, &self->scalar.bits, &self->packed_a, &self->packed_b,
-                                   &self->columns_of_element, &self->struct_size, &PyTuple_Type, &further, &self->device_type,
-                                   &self->exchange_of, &self->functions)) {
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)(bb)iiiiO!(pi(ii)(ii))iOO", names, &run,
+                                   &workspace_bytes, &a->code, &a->bits, &a_last, &b->code, &b->bits, &b_last, &d->code,
+                                   &d->bits, &d_last, &self->scalar.code, &self->scalar.bits, &self->packed_a, &self->packed_b,
+                                   &self->columns_of_element, &self->struct_size, &PyTuple_Type, &further, &groups->stacked,
+                                   &groups->count, &groups->sizes[0], &groups->sizes[1], &groups->beside[0], &groups->beside[1],
+                                   &self->device_type, &self->exchange_of, &self->functions)) {
     self->exchange_of = self->functions = NULL; /* borrowed until here */
     return -1;
   }

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mmagen.binding.rows import Sizes, sizes_of
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.tensors import CUDA
 from mmagen.core.cache import cache_root
@@ -38,14 +39,15 @@ Caller = Callable[..., Any]
 def caller(entry: Entry, device_type: int, further: Arguments, struct: type[ctypes.Structure]) -> Caller | None:
     """call(a, b, out, c, alpha, beta, stream, further, shape) of a kernel, which returns None for what it leaves to kernel.py.
     further: the further arguments by name; shape: None, or of a compressed A its shape before. None where there is no compiled
-    module, and for kernels of groups.
+    module, and for kernels of groups with matrices of their own.
 
     further, struct: the further arguments of the kernel, and the struct of a call."""
     about = entry.description
-    groups = any(one.name == "group_status" for one in further.all)
+    sizes = sizes_of(further)
+    lists = not sizes and any(one.name == "group_status" for one in further.all)
     known = all(about[name]["type"] in _TYPES for name in "abd") and about["scalar"] in _TYPES
     known &= all(one.element.word in _TYPES for one in further.tensors) and not further.numbers
-    module = _module() if known and not groups else None
+    module = _module() if known and not lists else None
     if module is None or len(further.all) > module.MOST_FURTHER or ctypes.sizeof(struct) > module.MOST_BYTES:
         return None
     address = {name: _address(entry, name) for name in ("run", *(("workspace_bytes",) if about.get("workspace") else ()))}
@@ -59,6 +61,7 @@ def caller(entry: Entry, device_type: int, further: Arguments, struct: type[ctyp
         columns_of_element=int(about["d"].get("columns_of_element", 1)),
         struct_size=ctypes.sizeof(struct),
         further=tuple(_described(one, struct) for one in further.tensors),
+        groups=_groups(sizes, further),
         device_type=device_type,
         exchange_of=_exchange_of,
         functions=_functions if device_type == CUDA else _no_functions,
@@ -68,6 +71,15 @@ def caller(entry: Entry, device_type: int, further: Arguments, struct: type[ctyp
 
 def _address(entry: Entry, function: str) -> int:
     return ctypes.cast(entry.functions[function], ctypes.c_void_p).value or 0
+
+
+def _groups(sizes: Sizes | None, further: Arguments) -> tuple[object, ...]:
+    """(stacked, how many arguments have sizes, their places in `further`, their elements beside one for each group)"""
+    names = sizes.names if sizes else ()
+    places = [[one.name for one in further.tensors].index(name) for name in names]
+    beside = [sizes.beside(name) for name in names] if sizes else []
+    none = [0] * (2 - len(names))
+    return bool(sizes and sizes.stacked), len(names), (*places, *none), (*beside, *none)
 
 
 def _described(one: Tensor, struct: type[ctypes.Structure]) -> tuple[object, ...]:

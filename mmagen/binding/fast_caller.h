@@ -23,6 +23,14 @@ typedef struct {
 
 enum { kMostBytes = 1024, kWorkspaces = 64, kAlignment = 256 };
 
+/* Of a kernel whose rows of groups lie in common matrices: which of its further arguments have the sizes of the groups, one of
+ * them in a call, and how many elements such an argument has beside one for each group. count 0: another kernel. stacked: A, C
+ * and D are a single matrix each, for all groups. */
+typedef struct {
+  int count, stacked;
+  int sizes[2], beside[2];
+} Groups;
+
 /* With the members for the further arguments of a kernel. */
 typedef union {
   Args args;
@@ -46,6 +54,7 @@ typedef struct {
   int struct_size;
   int further_count;
   Further further[kMostFurther];
+  Groups groups;
   PyObject* exchanges;      /* type -> address of its Exchange, or 0 */
   PyObject* exchange_of;    /* called with a type that is not in there */
   PyObject* functions;      /* called once, by the first call with arrays: (current_device, take, give_back) */

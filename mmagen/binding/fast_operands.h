@@ -47,7 +47,8 @@ enum { kMostFurther = 16 };
 typedef struct {
   Operand a, b, c, d, further[kMostFurther];
   void const *alpha, *beta; /* NULL where they are numbers */
-  int64_t batch;            /* -1: no batch */
+  int64_t batch;            /* matrices of D; -1: no batch */
+  int64_t count;            /* matrices of the call, or groups */
 } Operands;
 
 /* Do all lines of all matrices lie within 2^63 - 1 bytes? Else the library refuses them, which kernel.py reports. Compares
@@ -101,6 +102,9 @@ static bool join_batch(int64_t* batch, int64_t other) {
   *batch = other;
   return true;
 }
+
+/* Do so many matrices serve `count` groups: one for each, or one for all? */
+static bool serves(int64_t batch, int64_t count) { return batch == -1 || batch == 1 || batch == count; }
 
 static int64_t extent(Extent const* of, int64_t const* values) {
   return (values[of->of] + of->step - 1) / of->step * of->times + of->plus;

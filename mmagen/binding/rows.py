@@ -26,6 +26,10 @@ class Sizes:
     def stacked(self) -> bool:
         return self.names == _STACKED
 
+    def beside(self, name: str) -> int:
+        """How many elements the one of this name has beside one for each group."""
+        return int(name == "group_offsets")
+
     def given(self, further: Mapping[str, Any]) -> str:
         """The one of `names` that a call passes. Raises ArgumentError unless it is exactly one."""
         found = [name for name in self.names if further.get(name) is not None]
@@ -40,7 +44,7 @@ class Sizes:
         """The number of groups. Raises ArgumentError."""
         name = self.given(further)
         shape = shape_of(name, further[name])
-        more = int(name == "group_offsets")
+        more = self.beside(name)
         if len(shape) != 1 or shape[0] < more:
             wanted = "(groups + 1,)" if more else "(groups,)"
             raise ArgumentError(name, f"shape {shape}; it is {wanted}")

@@ -12,6 +12,8 @@ import mmagen
 from mmagen.binding.kernel import Kernel
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.tensors import CPU
+from mmagen.host_runtime.arguments import Arguments, struct_of
+from mmagen.plan.arguments import of_description
 
 SPEC = {
     "mmagen": 1,
@@ -30,15 +32,17 @@ OFFSETS = np.array([3, 8, 8, 78], np.int32)
 
 
 class Library:
-    """Keeps what a call passes."""
+    """Keeps what a call passes. run is a C function, as in any library."""
 
     def __init__(self):
-        self.functions = {"run": self.run, "can_run": self.can_run, "workspace_bytes": lambda args, size: 0}
+        run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Arguments), ctypes.c_void_p)(self.run)
+        self.functions = {"run": run, "can_run": self.can_run}
         self.functions |= {"error_text": lambda: b"success", "cuda_error": lambda: 0}
-        self.seen = None
+        self.struct = self.seen = None
 
-    def run(self, args, stream):
-        self.seen = args
+    def run(self, pointer, stream):
+        found = pointer.contents
+        args = self.seen = self.struct.from_buffer_copy(ctypes.string_at(ctypes.addressof(found), found.struct_size))
         if args.group_status:
             (ctypes.c_int32 * args.batch).from_address(args.group_status)[:] = [7] * args.batch
         return 0
@@ -51,6 +55,7 @@ class Library:
 def kernel(grouped):
     library = Library()
     about = mmagen.plan({**SPEC, "grouped": grouped}).facts.description
+    library.struct = struct_of(of_description(about["arguments"]).members)
     return Kernel(Entry("rows", Path("none"), about, library.functions), devices=(CPU,)), library
 
 
