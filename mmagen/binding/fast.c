@@ -8,49 +8,11 @@
 #include <string.h>
 
 #include "dlpack.h"
+#include "fast_arrays.h"
 #include "fast_caller.h"
+#include "fast_lists.h"
 #include "fast_operands.h"
 #include "fast_workspace.h"
-
-static PyObject *requires_grad, *is_neg, *cuda_stream; /* interned names */
-
-static Exchange* exchange_of(Caller* self, PyObject* type) {
-  PyObject* known = PyDict_GetItemWithError(self->exchanges, type);
-  if (known == NULL) {
-    if (PyErr_Occurred()) { return NULL; }
-    PyObject* const found = PyObject_CallOneArg(self->exchange_of, type);
-    if (found == NULL) { return NULL; }
-    int const kept = PyDict_SetItem(self->exchanges, type, found);
-    Py_DECREF(found);
-    if (kept != 0) { return NULL; }
-    known = found; /* the dictionary has a reference */
-  }
-  return (Exchange*)PyLong_AsVoidPtr(known);
-}
-
-/* 1: plain, 0: to be looked at by kernel.py, -1: an exception. */
-static int is_plain(PyObject* tensor) {
-  PyObject* const grad = PyObject_GetAttr(tensor, requires_grad);
-  if (grad == NULL) { return -1; }
-  bool const has_grad = grad != Py_False;
-  Py_DECREF(grad);
-  if (has_grad) { return 0; }
-  PyObject* const negated = PyObject_CallMethodNoArgs(tensor, is_neg);
-  if (negated == NULL) { return -1; }
-  bool const has_sign = negated != Py_False;
-  Py_DECREF(negated);
-  return !has_sign;
-}
-
-static bool read_tensor(Caller* self, Exchange* api, PyObject* object, DLTensor* tensor) {
-  int const plain = is_plain(object);
-  if (plain != 1 || api->tensor_from_object(object, tensor) != 0) { return false; }
-  return tensor->device_type == self->device_type;
-}
-
-static bool read_operand(Caller* self, Exchange* api, PyObject* object, Type type, Operand* found) {
-  return read_tensor(self, api, object, &found->tensor) && read_matrices(&found->tensor, type, found);
-}
 
 /* The shape of a compressed A before it was compressed, a tuple. */
 static bool read_shape(PyObject* shape, Matrices* a) {
@@ -124,17 +86,9 @@ static bool read_all_further(Caller* self, Exchange* api, PyObject* given, Opera
     }
     if (exchange_of(self, (PyObject*)Py_TYPE(value)) != api || !read_tensor(self, api, value, &found->tensor)) { return false; }
     if (found->tensor.device_id != all->a.tensor.device_id) { return false; }
-    if (!read_further(one, found) || !fits(one, found, values)) { return false; }
+    if (!read_further(one, found, false) || !fits(one, found, values)) { return false; }
   }
   return known == PyDict_GET_SIZE(given);
-}
-
-static bool outputs_are_apart(Caller* self, Operands const* all) {
-  if (!is_apart(&all->d, all, self->further_count)) { return false; }
-  for (int i = 0; i < self->further_count; ++i) {
-    if (self->further[i].written && !is_apart(&all->further[i], all, self->further_count)) { return false; }
-  }
-  return true;
 }
 
 static bool check_output(Caller* self, Operands const* all) {
@@ -144,113 +98,7 @@ static bool check_output(Caller* self, Operands const* all) {
   return is_disjoint(d, self->d);
 }
 
-/* Exchanges the last two dimensions of a new array, in place. */
-static void transpose(DLTensor* t) {
-  int64_t *const shape = t->shape + t->ndim - 2, *const strides = t->strides + t->ndim - 2;
-  int64_t const rows = shape[0], step = strides[0];
-  shape[0] = shape[1], strides[0] = strides[1];
-  shape[1] = rows, strides[1] = step;
-}
-
-/* A new array for d, by the allocator of the arrays' library, and all->d; NULL where that fails. */
-static PyObject* new_output(Caller* self, Exchange* api, Operands* all) {
-  int64_t const rows = all->a.of.rows, columns = all->b.of.columns / self->columns_of_element;
-  bool const by_rows = self->d.last_contiguous;
-  int64_t shape[3] = {all->batch, by_rows ? rows : columns, by_rows ? columns : rows};
-  int64_t strides[3] = {shape[1] * shape[2], shape[2], 1};
-  int const skipped = all->batch == -1;
-  DLTensor prototype = all->a.tensor;
-  prototype.data = NULL;
-  prototype.byte_offset = 0;
-  prototype.ndim = 3 - skipped;
-  prototype.code = self->d.code;
-  prototype.bits = self->d.bits;
-  prototype.shape = shape + skipped;
-  prototype.strides = strides + skipped;
-  DLManaged* managed = NULL;
-  void* made = NULL;
-  if (api->allocate(&prototype, &managed, NULL, keep_no_error) != 0) { return NULL; }
-  bool usable = managed->tensor.strides != NULL && managed->tensor.device_type == self->device_type;
-  if (usable) {
-    if (!by_rows) { transpose(&managed->tensor); }
-    all->d.tensor = managed->tensor;
-    usable = read_matrices(&all->d.tensor, self->d, &all->d);
-  }
-  if (!usable) {
-    if (managed->deleter != NULL) { managed->deleter(managed); }
-    return NULL;
-  }
-  return api->managed_to_object(managed, &made) == 0 ? (PyObject*)made : NULL;
-}
-
 /* --- the call ----------------------------------------------------------------------------------------------------------- */
-
-static bool number(PyObject* object, double* value) {
-  if (PyFloat_CheckExact(object)) {
-    *value = PyFloat_AS_DOUBLE(object);
-    return true;
-  }
-  if (!PyLong_CheckExact(object)) { return false; }
-  *value = PyLong_AsDouble(object);
-  return !(*value == -1.0 && PyErr_Occurred());
-}
-
-/* A number, or an element of GPU memory. */
-static bool scalar(Caller* self, Exchange* api, PyObject* object, int32_t device, double* value, void const** address) {
-  *address = NULL;
-  if (number(object, value)) { return true; }
-  DLTensor t;
-  if (PyErr_Occurred() || exchange_of(self, (PyObject*)Py_TYPE(object)) != api || !read_tensor(self, api, object, &t)) {
-    return false;
-  }
-  if (t.code != self->scalar.code || t.bits != self->scalar.bits || t.lanes != 1 || t.device_id != device) { return false; }
-  for (int i = 0; i < t.ndim; ++i) {
-    if (t.shape[i] != 1) { return false; }
-  }
-  *value = 0;
-  *address = first_byte(&t);
-  return true;
-}
-
-static bool ask_library(Caller* self) {
-  PyObject* const found = PyObject_CallNoArgs(self->functions);
-  bool const usable = found != NULL && PyTuple_CheckExact(found) && PyTuple_GET_SIZE(found) == 3;
-  if (usable) {
-    self->take = Py_NewRef(PyTuple_GET_ITEM(found, 1));
-    self->give_back = Py_NewRef(PyTuple_GET_ITEM(found, 2));
-    self->current_device = Py_NewRef(PyTuple_GET_ITEM(found, 0));
-  }
-  Py_XDECREF(found);
-  return usable;
-}
-
-/* Is the device of the arrays the current one? */
-static bool is_current(Caller* self, DLTensor const* tensor) {
-  if (self->current_device == NULL && !ask_library(self)) { return false; }
-  if (self->current_device == Py_None) { return true; }
-  PyObject* const device = PyObject_CallNoArgs(self->current_device);
-  if (device == NULL) { return false; }
-  bool const same = PyLong_AsLong(device) == tensor->device_id;
-  Py_DECREF(device);
-  return same;
-}
-
-static bool stream_of(Exchange* api, PyObject* given, DLTensor const* tensor, void** stream) {
-  *stream = NULL;
-  if (given != Py_None) {
-    PyObject* const handle = PyLong_CheckExact(given) ? Py_NewRef(given) : PyObject_GetAttr(given, cuda_stream);
-    if (handle == NULL) { return false; }
-    bool const is_number = PyLong_CheckExact(handle);
-    if (is_number) { *stream = PyLong_AsVoidPtr(handle); }
-    Py_DECREF(handle);
-    return is_number && !PyErr_Occurred();
-  }
-  return tensor->device_type == 1 || api->current_stream(tensor->device_type, tensor->device_id, stream) == 0;
-}
-
-static void put(Struct* call, int at, int64_t value) {
-  if (at >= 0) { memcpy(call->bytes + at, &value, sizeof value); }
-}
 
 /* The struct of a call. */
 static void fill(Caller* self, Operands const* all, double alpha, double beta, Struct* call) {
@@ -278,20 +126,6 @@ static void fill(Caller* self, Operands const* all, double alpha, double beta, S
     put(call, one->stride, found->of.stride);
   }
 }
-
-static bool launch(Caller* self, Exchange* api, DLTensor const* like, Struct* call, void* stream, bool is_own) {
-  Room room = {NULL, NULL};
-  int status = -1;
-  if (take_room(self, api, like, call, stream, is_own, &room)) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = self->run(&call->args, stream);
-    Py_END_ALLOW_THREADS;
-  }
-  give_back(self, &room);
-  return status == 0;
-}
-
-enum { kA, kB, kOut, kC, kAlpha, kBeta, kStream, kFurther, kShape, kArguments };
 
 /* d, a new reference; NULL where kernel.py is to do it. */
 static PyObject* compute(Caller* self, PyObject* const* given) {
@@ -330,10 +164,25 @@ static PyObject* compute(Caller* self, PyObject* const* given) {
   return NULL;
 }
 
+static PyObject* compute_all_lists(Caller* self, PyObject* const* given) {
+  Lists all;
+  Struct call;
+  memset(&all, 0, sizeof all);
+  memset(&call, 0, (size_t)self->struct_size);
+  PyObject* const done = compute_lists(self, given, &all, &call);
+  if (done != NULL) { PyErr_Clear(); /* of give_back() alone: the kernel is enqueued */ }
+  release_lists(&all);
+  return done;
+}
+
 /* call(a, b, out, c, alpha, beta, stream, further, shape): d, or None where kernel.py is to do it. shape: None, or that of a
  * compressed A. */
 static PyObject* call(PyObject* object, PyObject* const* given, Py_ssize_t count) {
-  PyObject* const done = count == kArguments && PyDict_CheckExact(given[kFurther]) ? compute((Caller*)object, given) : NULL;
+  Caller* const self = (Caller*)object;
+  PyObject* done = NULL;
+  if (count == kArguments && PyDict_CheckExact(given[kFurther])) {
+    done = self->lists.used ? compute_all_lists(self, given) : compute(self, given);
+  }
   if (done != NULL) { return done; }
   PyErr_Clear(); /* kernel.py meets it again */
   Py_RETURN_NONE;
@@ -341,15 +190,15 @@ static PyObject* call(PyObject* object, PyObject* const* given, Py_ssize_t count
 
 /* --- the module -------------------------------------------------------------------------------------------------------- */
 
-/* (name, type, rows, columns, (vector, pitched, batched, written, required), (pointer, ld, stride)) */
+/* (name, type, rows, columns, (vector, pitched, batched, written, required, of_groups), (pointer, ld, stride)) */
 static bool add_further(Caller* self, PyObject* described) {
   Further* const one = &self->further[self->further_count];
   Extent *const rows = &one->rows, *const columns = &one->columns;
   int last = 0;
-  if (!PyArg_ParseTuple(described, "U(bbp)(iLLL)(iLLL)(ppppp)(iii)", &one->name, &one->type.code, &one->type.bits, &last,
+  if (!PyArg_ParseTuple(described, "U(bbp)(iLLL)(iLLL)(pppppp)(iii)", &one->name, &one->type.code, &one->type.bits, &last,
                         &rows->of, &rows->step, &rows->times, &rows->plus, &columns->of, &columns->step, &columns->times,
                         &columns->plus, &one->vector, &one->pitched, &one->batched, &one->written, &one->required,
-                        &one->pointer, &one->ld, &one->stride)) {
+                        &one->of_groups, &one->pointer, &one->ld, &one->stride)) {
     return false;
   }
   one->type.last_contiguous = last;
@@ -358,35 +207,39 @@ static bool add_further(Caller* self, PyObject* described) {
   return true;
 }
 
+static bool read_places(PyObject* given, int most, int* places, int* count) {
+  *count = (int)PyTuple_GET_SIZE(given);
+  for (int i = 0; i < *count && i < most; ++i) { places[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(given, i)); }
+  return *count <= most && !PyErr_Occurred();
+}
+
+/* (), or (places of pointers, places of numbers) */
+static bool read_lists(Caller* self, PyObject* given) {
+  OfLists* const lists = &self->lists;
+  PyObject *pointers = NULL, *numbers = NULL;
+  lists->used = PyTuple_GET_SIZE(given) > 0;
+  if (!lists->used) { return true; }
+  return PyArg_ParseTuple(given, "O!O!", &PyTuple_Type, &pointers, &PyTuple_Type, &numbers) &&
+         read_places(pointers, kMostPointers, lists->pointers, &lists->pointer_count) &&
+         read_places(numbers, kMostNumbers, lists->numbers, &lists->number_count);
+}
+
 static int caller_init(PyObject* object, PyObject* arguments, PyObject* named) {
   Caller* const self = (Caller*)object;
-  static char* names[] = {"run",
-                          "workspace_bytes",
-                          "a",
-                          "b",
-                          "d",
-                          "scalar",
-                          "packed_a",
-                          "packed_b",
-                          "columns_of_element",
-                          "struct_size",
-                          "further",
-                          "groups",
-                          "device_type",
-                          "exchange_of",
-                          "functions",
-                          NULL};
+  static char* names[] = {"run",         "workspace_bytes",    "a",           "b",       "d",      "scalar", "packed_a",
+                          "packed_b",    "columns_of_element", "struct_size", "further", "groups", "lists",  "device_type",
+                          "exchange_of", "functions",          NULL};
   Groups* const groups = &self->groups;
   unsigned long long run = 0, workspace_bytes = 0;
   Type *const a = &self->a, *const b = &self->b, *const d = &self->d;
   int a_last = 0, b_last = 0, d_last = 0;
-  PyObject* further = NULL;
-  if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)(bb)iiiiO!(pi(ii)(ii))iOO", names, &run,
+  PyObject *further = NULL, *lists = NULL;
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "KK(bbp)(bbp)(bbp)(bb)iiiiO!(pi(ii)(ii))O!iOO", names, &run,
                                    &workspace_bytes, &a->code, &a->bits, &a_last, &b->code, &b->bits, &b_last, &d->code,
                                    &d->bits, &d_last, &self->scalar.code, &self->scalar.bits, &self->packed_a, &self->packed_b,
                                    &self->columns_of_element, &self->struct_size, &PyTuple_Type, &further, &groups->stacked,
                                    &groups->count, &groups->sizes[0], &groups->sizes[1], &groups->beside[0], &groups->beside[1],
-                                   &self->device_type, &self->exchange_of, &self->functions)) {
+                                   &PyTuple_Type, &lists, &self->device_type, &self->exchange_of, &self->functions)) {
     self->exchange_of = self->functions = NULL; /* borrowed until here */
     return -1;
   }
@@ -402,6 +255,7 @@ static int caller_init(PyObject* object, PyObject* arguments, PyObject* named) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(further); ++i) {
     if (!add_further(self, PyTuple_GET_ITEM(further, i))) { return -1; }
   }
+  if (!read_lists(self, lists)) { return -1; }
   self->exchanges = PyDict_New();
   if (self->workspace_bytes != NULL) {
     self->workspaces = PyMem_Calloc(kWorkspaces, sizeof *self->workspaces);

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mmagen.binding.driver import driver
 from mmagen.binding.rows import Sizes, sizes_of
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.tensors import CUDA
@@ -30,7 +31,7 @@ _TYPES |= {"bf16": (4, 16), "e4m3": (10, 8), "e5m2": (12, 8)}
 # For each operand, the mode that is the last dimension of its array.
 _LAST = {"a": "K", "b": "N", "d": "N"}
 _EXTENTS = ("1", "m", "n", "k", "batch")
-_SOURCES = ("fast.c", "fast_caller.h", "fast_operands.h", "fast_workspace.h", "dlpack.h")
+_SOURCES = ("fast.c", "fast_arrays.h", "fast_caller.h", "fast_lists.h", "fast_operands.h", "fast_workspace.h", "dlpack.h")
 _TIMEOUT_S = 60
 
 Caller = Callable[..., Any]
@@ -39,15 +40,18 @@ Caller = Callable[..., Any]
 def caller(entry: Entry, device_type: int, further: Arguments, struct: type[ctypes.Structure]) -> Caller | None:
     """call(a, b, out, c, alpha, beta, stream, further, shape) of a kernel, which returns None for what it leaves to kernel.py.
     further: the further arguments by name; shape: None, or of a compressed A its shape before. None where there is no compiled
-    module, and for kernels of groups with matrices of their own.
+    module, and for types that it does not know. a, b, out and c are lists where groups have matrices of their own.
 
     further, struct: the further arguments of the kernel, and the struct of a call."""
     about = entry.description
     sizes = sizes_of(further)
     lists = not sizes and any(one.name == "group_status" for one in further.all)
+    offsets = _lists(further, struct) if lists else ()
+    if lists:  # what follows from the lists is no argument
+        further = Arguments(tuple(one for one in further.tensors if one.of_groups or one.required))
     known = all(about[name]["type"] in _TYPES for name in "abd") and about["scalar"] in _TYPES
     known &= all(one.element.word in _TYPES for one in further.tensors) and not further.numbers
-    module = _module() if known and not lists else None
+    module = _module() if known else None
     if module is None or len(further.all) > module.MOST_FURTHER or ctypes.sizeof(struct) > module.MOST_BYTES:
         return None
     address = {name: _address(entry, name) for name in ("run", *(("workspace_bytes",) if about.get("workspace") else ()))}
@@ -62,6 +66,7 @@ def caller(entry: Entry, device_type: int, further: Arguments, struct: type[ctyp
         struct_size=ctypes.sizeof(struct),
         further=tuple(_described(one, struct) for one in further.tensors),
         groups=_groups(sizes, further),
+        lists=offsets,
         device_type=device_type,
         exchange_of=_exchange_of,
         functions=_functions if device_type == CUDA else _no_functions,
@@ -82,6 +87,17 @@ def _groups(sizes: Sizes | None, further: Arguments) -> tuple[object, ...]:
     return bool(sizes and sizes.stacked), len(names), (*places, *none), (*beside, *none)
 
 
+def _lists(further: Arguments, struct: type[ctypes.Structure]) -> tuple[tuple[int, ...], ...]:
+    """Where the struct of a call has the pointers to arrays of pointers, and to arrays of numbers; in the order of groups.py."""
+    of_groups = [one for one in further.tensors if one.of_groups]
+    pointers = ("a", "b", "c", "d", *(one.name for one in of_groups))
+    numbers = ("m", "n", "k", "lda", "ldb", "ldc", "ldd", *(f"ld_{one.name}" for one in of_groups if one.pitched))
+    return (
+        tuple(getattr(struct, name).offset for name in pointers),
+        tuple(getattr(struct, f"group_{name}").offset for name in numbers),
+    )
+
+
 def _described(one: Tensor, struct: type[ctypes.Structure]) -> tuple[object, ...]:
     """A further argument as fast.c takes it."""
     extents = [(_EXTENTS.index(extent.of), extent.step, extent.times, extent.plus) for extent in (one.rows, one.columns)]
@@ -90,7 +106,7 @@ def _described(one: Tensor, struct: type[ctypes.Structure]) -> tuple[object, ...
         for name in (one.name, f"ld_{one.name}", f"batch_stride_{one.name}")
     ]
     kind = (*_TYPES[one.element.word], one.columns_contiguous)
-    facts = (one.rows == Extent(), one.pitched, one.batched, one.written, one.required)
+    facts = (one.rows == Extent(), one.pitched, one.batched, one.written, one.required, one.of_groups)
     return one.name, kind, *extents, facts, tuple(places)
 
 
@@ -107,12 +123,13 @@ def _exchange_of(kind: type) -> int:
     return int(get(capsule, b"dlpack_exchange_api") or 0)
 
 
-def _no_functions() -> tuple[None, None, None]:
-    return None, None, None
+def _no_functions() -> tuple[None, None, None, int, int]:
+    return None, None, None, 0, 0
 
 
-def _functions() -> tuple[Any, Any, Any]:
-    """(current device, take, give back): functions of torch. Called by the first call with arrays, since torch may be imported
+def _functions() -> tuple[Any, Any, Any, int, int]:
+    """(current device, take, give back, copy, is capturing): functions of torch, and addresses of two of the driver, 0 without one:
+    cuMemcpyHtoDAsync and cuStreamIsCapturing. Called by the first call with arrays, since torch may be imported
     after the kernel was compiled.
 
     current device: None on a machine with one. take(bytes, stream) and give back(address) are those of
@@ -124,7 +141,10 @@ def _functions() -> tuple[Any, Any, Any]:
     current = None if torch.cuda.device_count() < 2 else getattr(private, "_cuda_getDevice", torch.cuda.current_device)
     take = getattr(private, "_cuda_cudaCachingAllocator_raw_alloc", None)
     give_back = getattr(private, "_cuda_cudaCachingAllocator_raw_delete", None)
-    return current, *((take, give_back) if take and give_back else (None, None))
+    cuda = driver()
+    names = ("cuMemcpyHtoDAsync_v2", "cuStreamIsCapturing")
+    copy, is_capturing = (ctypes.cast(getattr(cuda, name), ctypes.c_void_p).value or 0 if cuda else 0 for name in names)
+    return current, *((take, give_back) if take and give_back else (None, None)), copy, is_capturing
 
 
 @cache

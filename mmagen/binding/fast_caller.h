@@ -4,6 +4,7 @@
 
 #include <Python.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "fast_operands.h"
 
@@ -31,6 +32,15 @@ typedef struct {
   int sizes[2], beside[2];
 } Groups;
 
+/* Of a kernel whose groups have matrices of their own: where the struct has the pointers to arrays of pointers (of A to D, then
+ * of further tensors) and to arrays of numbers (M, N, K, four leading dimensions, then those of further tensors), in bytes. All
+ * are arrays in one piece of memory, in this order. used: 0 for another kernel. */
+enum { kMostPointers = 4 + kMostFurther, kMostNumbers = 7 + kMostFurther };
+typedef struct {
+  int used, pointer_count, number_count;
+  int pointers[kMostPointers], numbers[kMostNumbers];
+} OfLists;
+
 /* With the members for the further arguments of a kernel. */
 typedef union {
   Args args;
@@ -55,13 +65,23 @@ typedef struct {
   int further_count;
   Further further[kMostFurther];
   Groups groups;
+  OfLists lists;
   PyObject* exchanges;      /* type -> address of its Exchange, or 0 */
   PyObject* exchange_of;    /* called with a type that is not in there */
-  PyObject* functions;      /* called once, by the first call with arrays: (current_device, take, give_back) */
+  PyObject* functions;      /* called once, by the first call with arrays: see _functions() in fast.py */
   PyObject* current_device; /* NULL before that; None, or a function: of several devices, which one is current */
   PyObject* take;           /* None, or a function (bytes, stream) -> address: memory in the order of a stream */
   PyObject* give_back;      /* (address) */
-  Workspace* workspaces;    /* kWorkspaces of them, by a hash of the extents; NULL: the kernel takes none */
+  int (*copy)(uint64_t, void const*, size_t, void*); /* cuMemcpyHtoDAsync; NULL where there is no driver */
+  int (*is_capturing)(void*, int*);                  /* cuStreamIsCapturing */
+  Workspace* workspaces; /* kWorkspaces of them, by a hash of the extents; NULL: the kernel takes none */
 } Caller;
+
+static void put(Struct* call, int at, int64_t value) {
+  if (at >= 0) { memcpy(call->bytes + at, &value, sizeof value); }
+}
+
+/* The arguments of a call from kernel.py. */
+enum { kA, kB, kOut, kC, kAlpha, kBeta, kStream, kFurther, kShape, kArguments };
 
 #endif /* MMAGEN_BINDING_FAST_CALLER_H */

@@ -37,7 +37,7 @@ typedef struct {
   PyObject* name;
   Type type;
   Extent rows, columns;
-  int vector, pitched, batched, written, required;
+  int vector, pitched, batched, written, required, of_groups;
   int pointer, ld, stride;
 } Further;
 
@@ -59,29 +59,35 @@ static bool fits_64_bits(Matrices const* of, int64_t lines, int bytes) {
   return of->batch <= 1 || of->stride <= (most - lines * of->ld) / (of->batch - 1);
 }
 
-/* Fills `found`; false for anything that kernel.py is to look at. */
-static bool read_matrices(DLTensor const* t, Type type, Operand* found) {
+/* Fills `found`; false for anything that kernel.py is to look at, such as an array without elements unless `empty`. */
+static bool read_any(DLTensor const* t, Type type, bool empty, Operand* found) {
   if (t->code != type.code || t->bits != type.bits || t->lanes != 1 || t->strides == NULL) { return false; }
   if (t->ndim != 2 && t->ndim != 3) { return false; }
   int64_t const *const shape = t->shape + t->ndim - 2, *const strides = t->strides + t->ndim - 2;
   int const along = type.last_contiguous ? 1 : 0;
-  int64_t const line = shape[along], lines = shape[1 - along], across = strides[1 - along];
-  if (line < 1 || lines < 1 || (t->ndim == 3 && t->shape[0] < 1)) { return false; }
+  int64_t const line = shape[along], lines = shape[1 - along];
+  bool const is_empty = line == 0 || lines == 0;
+  int64_t const across = is_empty ? line : strides[1 - along]; /* strides of no elements mean nothing */
+  if (line < 0 || lines < 0 || (is_empty && !empty) || (t->ndim == 3 && t->shape[0] < 1)) { return false; }
   if (line > INT32_MAX || lines > INT32_MAX) { return false; }
-  if ((line > 1 && strides[along] != 1) || (lines > 1 && across < line)) { return false; }
+  if (!is_empty && ((line > 1 && strides[along] != 1) || (lines > 1 && across < line))) { return false; }
   Matrices* const of = &found->of;
   of->rows = shape[0];
   of->columns = shape[1];
-  of->ld = lines > 1 ? across : line;
+  of->ld = lines > 1 ? across : line > 0 ? line : 1;
   of->batch = t->ndim == 3 ? t->shape[0] : -1;
   of->stride = of->batch > 1 ? t->strides[0] : 0;
   int const bytes = type.bits > 8 ? type.bits / 8 : 1;
+  found->given = true;
+  found->bytes = 0;
+  if (is_empty) { return true; }
   if (!fits_64_bits(of, lines, bytes)) { return false; }
   int64_t const batches = of->batch > 1 ? of->batch : 1;
   found->bytes = ((batches - 1) * of->stride + (lines - 1) * of->ld + line) * bytes;
-  found->given = true;
   return true;
 }
+
+static bool read_matrices(DLTensor const* t, Type type, Operand* found) { return read_any(t, type, false, found); }
 
 /* Does an array of several matrices have room for each? */
 static bool is_disjoint(Matrices const* of, Type type) {
@@ -111,7 +117,7 @@ static int64_t extent(Extent const* of, int64_t const* values) {
 }
 
 /* A vector, or one for each matrix of a batch, has a dimension less than a matrix of one row. */
-static bool read_further(Further const* one, Operand* found) {
+static bool read_further(Further const* one, Operand* found, bool empty) {
   DLTensor t = found->tensor;
   int64_t shape[3], strides[3];
   if (one->vector && t.strides != NULL && (t.ndim == 1 || (t.ndim == 2 && t.shape[0] != 1))) {
@@ -121,7 +127,7 @@ static bool read_further(Further const* one, Operand* found) {
     shape[last + 1] = t.shape[last], strides[last + 1] = t.strides[last];
     t.ndim += 1, t.shape = shape, t.strides = strides;
   }
-  return read_matrices(&t, one->type, found);
+  return read_any(&t, one->type, empty, found);
 }
 
 /* Is it of the shape that a call wants? values: {1, m, n, k, batch}. */

@@ -69,13 +69,23 @@ static void* take_managed(Exchange* api, DLTensor const* like, int64_t bytes, Ro
   return first_byte(&room->managed->tensor);
 }
 
+/* is_own: the caller has named the stream, which may not be the current one. */
+static void* take_memory(Caller* self, Exchange* api, DLTensor const* like, int64_t bytes, void* stream, bool is_own,
+                         Room* room) {
+  if (self->take != Py_None) { return take_pointer(self, bytes, stream, room); }
+  return is_own ? NULL : take_managed(api, like, bytes, room);
+}
+
 static bool take_room(Caller* self, Exchange* api, DLTensor const* like, Struct* call, void* stream, bool is_own, Room* room) {
   int64_t bytes = 0;
   if (self->workspace_bytes == NULL) { return true; }
-  if (!bytes_of_workspace(self, call, like->device_id, &bytes)) { return false; }
+  if (self->lists.used) { /* of other arrays each time */
+    if (self->workspace_bytes(&call->args, &bytes) != 0) { return false; }
+  } else if (!bytes_of_workspace(self, call, like->device_id, &bytes)) {
+    return false;
+  }
   if (bytes == 0) { return true; }
-  if (self->take == Py_None && is_own) { return false; }
-  call->args.workspace = self->take != Py_None ? take_pointer(self, bytes, stream, room) : take_managed(api, like, bytes, room);
+  call->args.workspace = take_memory(self, api, like, bytes, stream, is_own, room);
   call->args.workspace_bytes = bytes;
   return call->args.workspace != NULL;
 }
@@ -86,6 +96,19 @@ static void give_back(Caller* self, Room* room) {
   PyObject* const done = PyObject_CallOneArg(self->give_back, room->pointer);
   Py_XDECREF(done);
   Py_DECREF(room->pointer);
+}
+
+/* Runs the kernel with a workspace; false where it refuses. */
+static bool launch(Caller* self, Exchange* api, DLTensor const* like, Struct* call, void* stream, bool is_own) {
+  Room room = {NULL, NULL};
+  int status = -1;
+  if (take_room(self, api, like, call, stream, is_own, &room)) {
+    Py_BEGIN_ALLOW_THREADS;
+    status = self->run(&call->args, stream);
+    Py_END_ALLOW_THREADS;
+  }
+  give_back(self, &room);
+  return status == 0;
 }
 
 #endif /* MMAGEN_BINDING_FAST_WORKSPACE_H */

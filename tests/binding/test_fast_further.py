@@ -174,7 +174,9 @@ def test_the_struct_is_that_of_the_python_code(spec):
     except (MmagenError, ValueError, KeyError):
         pytest.skip("it is no kernel for single calls")
     kernel = recorded.kernel
-    if kernel._lists or description["a"]["type"] == "c64":  # which may be a conjugate view
+    if kernel._lists:
+        return  # see test_fast_lists.py
+    if description["a"]["type"] == "c64":  # which may be a conjugate view
         assert kernel._fast is None
         return
     dice = random.Random(spec.stem)
@@ -197,7 +199,7 @@ def with_workspace(monkeypatch):
     """with_workspace(take, give_back): a kernel that needs a workspace, and such functions of the arrays' library."""
 
     def made(take: Any, give_back: Any) -> Recorded:
-        monkeypatch.setattr("mmagen.binding.fast._no_functions", lambda: (None, take, give_back))
+        monkeypatch.setattr("mmagen.binding.fast._no_functions", lambda: (None, take, give_back, 0, 0))
         return Recorded(mmagen.plan(SPEC).facts.description, workspace=True)
 
     return made

@@ -1,4 +1,4 @@
-"""Kernels of groups whose rows lie in common matrices through the compiled caller: the struct that kernel.py makes, or left to it."""
+"""Kernels of groups whose rows lie in common matrices through the compiled caller: the struct that kernel.py makes, or None."""
 
 from __future__ import annotations
 

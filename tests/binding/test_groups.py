@@ -13,6 +13,7 @@ import mmagen
 from mmagen.binding.kernel import Kernel
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.tensors import CPU
+from tests.binding.c_functions import as_c
 
 SPEC = {
     "mmagen": 1,
@@ -46,7 +47,7 @@ class Library:
 
     @staticmethod
     def workspace_bytes(args, size):
-        size._obj.value = ROOM * args.batch
+        size[0] = ROOM * args.batch
         return 0
 
     @staticmethod
@@ -75,7 +76,8 @@ class Library:
 
 def kernel():
     library = Library()
-    return Kernel(Entry("lists", Path("none"), PLAN.facts.description, library.functions), devices=(CPU,)), library
+    about = PLAN.facts.description
+    return Kernel(Entry("lists", Path("none"), about, as_c(library.functions, about)), devices=(CPU,)), library
 
 
 def aligned(rows, columns, pad=0):
@@ -182,7 +184,8 @@ class LibraryOfTensors(Library):
 def with_tensors():
     library = LibraryOfTensors()
     plan = mmagen.plan(TENSORS)
-    return Kernel(Entry("lists", Path("none"), plan.facts.description, library.functions), devices=(CPU,)), library
+    about = plan.facts.description
+    return Kernel(Entry("lists", Path("none"), about, as_c(library.functions, about)), devices=(CPU,)), library
 
 
 def tensors():
@@ -230,7 +233,8 @@ def test_pairs_of_columns_make_one_of_each_result():
     library = Library()
     library.functions["run"] = lambda args, stream: 0
     plan = mmagen.plan({**SPEC, "epilogue": [{"gated": "silu"}, {"cast": "f16"}]})
-    call = Kernel(Entry("lists", Path("none"), plan.facts.description, library.functions), devices=(CPU,))
+    about = plan.facts.description
+    call = Kernel(Entry("lists", Path("none"), about, as_c(library.functions, about)), devices=(CPU,))
     a, b = inputs()
     assert [one.shape for one in call(a, b)] == [(m, n // 2) for m, n, _ in SHAPES]
     with pytest.raises(mmagen.ArgumentError, match=r"b\[0\]: 23 columns"):

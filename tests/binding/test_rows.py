@@ -12,8 +12,7 @@ import mmagen
 from mmagen.binding.kernel import Kernel
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.tensors import CPU
-from mmagen.host_runtime.arguments import Arguments, struct_of
-from mmagen.plan.arguments import of_description
+from tests.binding.c_functions import as_c
 
 SPEC = {
     "mmagen": 1,
@@ -32,17 +31,15 @@ OFFSETS = np.array([3, 8, 8, 78], np.int32)
 
 
 class Library:
-    """Keeps what a call passes. run is a C function, as in any library."""
+    """Keeps what a call passes."""
 
     def __init__(self):
-        run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Arguments), ctypes.c_void_p)(self.run)
-        self.functions = {"run": run, "can_run": self.can_run}
+        self.functions = {"run": self.run, "can_run": self.can_run}
         self.functions |= {"error_text": lambda: b"success", "cuda_error": lambda: 0}
-        self.struct = self.seen = None
+        self.seen = None
 
-    def run(self, pointer, stream):
-        found = pointer.contents
-        args = self.seen = self.struct.from_buffer_copy(ctypes.string_at(ctypes.addressof(found), found.struct_size))
+    def run(self, args, stream):
+        self.seen = args
         if args.group_status:
             (ctypes.c_int32 * args.batch).from_address(args.group_status)[:] = [7] * args.batch
         return 0
@@ -55,8 +52,7 @@ class Library:
 def kernel(grouped):
     library = Library()
     about = mmagen.plan({**SPEC, "grouped": grouped}).facts.description
-    library.struct = struct_of(of_description(about["arguments"]).members)
-    return Kernel(Entry("rows", Path("none"), about, library.functions), devices=(CPU,)), library
+    return Kernel(Entry("rows", Path("none"), about, as_c(library.functions, about)), devices=(CPU,)), library
 
 
 def operands(grouped):

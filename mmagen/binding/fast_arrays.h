@@ -1,0 +1,165 @@
+/* Arrays, numbers and streams as a call in Python passes them, and the library that arrays belong to. */
+#ifndef MMAGEN_BINDING_FAST_ARRAYS_H
+#define MMAGEN_BINDING_FAST_ARRAYS_H
+
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dlpack.h"
+#include "fast_caller.h"
+#include "fast_operands.h"
+
+static PyObject *requires_grad, *is_neg, *cuda_stream; /* interned names */
+
+static Exchange* exchange_of(Caller* self, PyObject* type) {
+  PyObject* known = PyDict_GetItemWithError(self->exchanges, type);
+  if (known == NULL) {
+    if (PyErr_Occurred()) { return NULL; }
+    PyObject* const found = PyObject_CallOneArg(self->exchange_of, type);
+    if (found == NULL) { return NULL; }
+    int const kept = PyDict_SetItem(self->exchanges, type, found);
+    Py_DECREF(found);
+    if (kept != 0) { return NULL; }
+    known = found; /* the dictionary has a reference */
+  }
+  return (Exchange*)PyLong_AsVoidPtr(known);
+}
+
+/* 1: plain, 0: to be looked at by kernel.py, -1: an exception. */
+static int is_plain(PyObject* tensor) {
+  PyObject* const grad = PyObject_GetAttr(tensor, requires_grad);
+  if (grad == NULL) { return -1; }
+  bool const has_grad = grad != Py_False;
+  Py_DECREF(grad);
+  if (has_grad) { return 0; }
+  PyObject* const negated = PyObject_CallMethodNoArgs(tensor, is_neg);
+  if (negated == NULL) { return -1; }
+  bool const has_sign = negated != Py_False;
+  Py_DECREF(negated);
+  return !has_sign;
+}
+
+static bool read_tensor(Caller* self, Exchange* api, PyObject* object, DLTensor* tensor) {
+  int const plain = is_plain(object);
+  if (plain != 1 || api->tensor_from_object(object, tensor) != 0) { return false; }
+  return tensor->device_type == self->device_type;
+}
+
+static bool read_operand(Caller* self, Exchange* api, PyObject* object, Type type, Operand* found) {
+  return read_tensor(self, api, object, &found->tensor) && read_matrices(&found->tensor, type, found);
+}
+
+/* Exchanges the last two dimensions of a new array, in place. */
+static void transpose(DLTensor* t) {
+  int64_t *const shape = t->shape + t->ndim - 2, *const strides = t->strides + t->ndim - 2;
+  int64_t const rows = shape[0], step = strides[0];
+  shape[0] = shape[1], strides[0] = strides[1];
+  shape[1] = rows, strides[1] = step;
+}
+
+/* A new array for d, by the allocator of the arrays' library, and all->d; NULL where that fails. */
+static PyObject* new_output(Caller* self, Exchange* api, Operands* all) {
+  int64_t const rows = all->a.of.rows, columns = all->b.of.columns / self->columns_of_element;
+  bool const by_rows = self->d.last_contiguous;
+  int64_t shape[3] = {all->batch, by_rows ? rows : columns, by_rows ? columns : rows};
+  int64_t strides[3] = {shape[1] * shape[2], shape[2], 1};
+  int const skipped = all->batch == -1;
+  DLTensor prototype = all->a.tensor;
+  prototype.data = NULL;
+  prototype.byte_offset = 0;
+  prototype.ndim = 3 - skipped;
+  prototype.code = self->d.code;
+  prototype.bits = self->d.bits;
+  prototype.shape = shape + skipped;
+  prototype.strides = strides + skipped;
+  DLManaged* managed = NULL;
+  void* made = NULL;
+  if (api->allocate(&prototype, &managed, NULL, keep_no_error) != 0) { return NULL; }
+  bool usable = managed->tensor.strides != NULL && managed->tensor.device_type == self->device_type;
+  if (usable) {
+    if (!by_rows) { transpose(&managed->tensor); }
+    all->d.tensor = managed->tensor;
+    usable = read_any(&all->d.tensor, self->d, self->lists.used, &all->d);
+  }
+  if (!usable) {
+    if (managed->deleter != NULL) { managed->deleter(managed); }
+    return NULL;
+  }
+  return api->managed_to_object(managed, &made) == 0 ? (PyObject*)made : NULL;
+}
+
+static bool number(PyObject* object, double* value) {
+  if (PyFloat_CheckExact(object)) {
+    *value = PyFloat_AS_DOUBLE(object);
+    return true;
+  }
+  if (!PyLong_CheckExact(object)) { return false; }
+  *value = PyLong_AsDouble(object);
+  return !(*value == -1.0 && PyErr_Occurred());
+}
+
+/* A number, or an element of GPU memory. */
+static bool scalar(Caller* self, Exchange* api, PyObject* object, int32_t device, double* value, void const** address) {
+  *address = NULL;
+  if (number(object, value)) { return true; }
+  DLTensor t;
+  if (PyErr_Occurred() || exchange_of(self, (PyObject*)Py_TYPE(object)) != api || !read_tensor(self, api, object, &t)) {
+    return false;
+  }
+  if (t.code != self->scalar.code || t.bits != self->scalar.bits || t.lanes != 1 || t.device_id != device) { return false; }
+  for (int i = 0; i < t.ndim; ++i) {
+    if (t.shape[i] != 1) { return false; }
+  }
+  *value = 0;
+  *address = first_byte(&t);
+  return true;
+}
+
+static bool ask_library(Caller* self) {
+  PyObject* const found = PyObject_CallNoArgs(self->functions);
+  bool const usable = found != NULL && PyTuple_CheckExact(found) && PyTuple_GET_SIZE(found) == 5;
+  if (usable) {
+    self->take = Py_NewRef(PyTuple_GET_ITEM(found, 1));
+    self->give_back = Py_NewRef(PyTuple_GET_ITEM(found, 2));
+    self->current_device = Py_NewRef(PyTuple_GET_ITEM(found, 0));
+    self->copy = (int (*)(uint64_t, void const*, size_t, void*))PyLong_AsVoidPtr(PyTuple_GET_ITEM(found, 3));
+    self->is_capturing = (int (*)(void*, int*))PyLong_AsVoidPtr(PyTuple_GET_ITEM(found, 4));
+  }
+  Py_XDECREF(found);
+  return usable;
+}
+
+/* Is the device of the arrays the current one? */
+static bool is_current(Caller* self, DLTensor const* tensor) {
+  if (self->current_device == NULL && !ask_library(self)) { return false; }
+  if (self->current_device == Py_None) { return true; }
+  PyObject* const device = PyObject_CallNoArgs(self->current_device);
+  if (device == NULL) { return false; }
+  bool const same = PyLong_AsLong(device) == tensor->device_id;
+  Py_DECREF(device);
+  return same;
+}
+
+static bool stream_of(Exchange* api, PyObject* given, DLTensor const* tensor, void** stream) {
+  *stream = NULL;
+  if (given != Py_None) {
+    PyObject* const handle = PyLong_CheckExact(given) ? Py_NewRef(given) : PyObject_GetAttr(given, cuda_stream);
+    if (handle == NULL) { return false; }
+    bool const is_number = PyLong_CheckExact(handle);
+    if (is_number) { *stream = PyLong_AsVoidPtr(handle); }
+    Py_DECREF(handle);
+    return is_number && !PyErr_Occurred();
+  }
+  return tensor->device_type == 1 || api->current_stream(tensor->device_type, tensor->device_id, stream) == 0;
+}
+
+static bool outputs_are_apart(Caller* self, Operands const* all) {
+  if (!is_apart(&all->d, all, self->further_count)) { return false; }
+  for (int i = 0; i < self->further_count; ++i) {
+    if (self->further[i].written && !is_apart(&all->further[i], all, self->further_count)) { return false; }
+  }
+  return true;
+}
+
+#endif /* MMAGEN_BINDING_FAST_ARRAYS_H */

@@ -1,0 +1,288 @@
+/* Calls of a kernel whose groups have matrices of their own: lists of arrays, one of each group. What groups.py does, for the
+ * usual cases: all of a list are arrays of one library on the current device, and no D shares bytes with what another group
+ * has. */
+#ifndef MMAGEN_BINDING_FAST_LISTS_H
+#define MMAGEN_BINDING_FAST_LISTS_H
+
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dlpack.h"
+#include "fast_arrays.h"
+#include "fast_caller.h"
+#include "fast_operands.h"
+#include "fast_workspace.h"
+
+enum { kTmaBytes = 16 }; /* TMA addresses A and B */
+enum { kListA, kListB, kListC, kListD, kListFurther, kLists = kListFurther + kMostFurther };
+
+/* Bytes that a group reads or writes. */
+typedef struct {
+  char const *begin, *end;
+  Py_ssize_t group;
+} Span;
+
+/* The lists of a call as tuples, which nothing changes meanwhile, and what becomes of them. pointers, numbers: what the device
+ * reads, all groups of one list after another; NULL and 0 where there is no C. */
+typedef struct {
+  PyObject* arrays[kLists]; /* NULL: there is none; of D: they are to be made */
+  PyObject* results;
+  Py_ssize_t count;
+  int64_t largest[3]; /* M, N and K */
+  uint64_t* pointers;
+  int32_t* numbers;
+  Span *written, *others; /* the D of all groups; everything else */
+  Py_ssize_t written_count, others_count;
+  int32_t device;
+} Lists;
+
+static void release_lists(Lists* all) {
+  for (int i = 0; i < kLists; ++i) { Py_XDECREF(all->arrays[i]); }
+  Py_XDECREF(all->results);
+  PyMem_Free(all->pointers);
+  PyMem_Free(all->numbers);
+  PyMem_Free(all->written);
+  PyMem_Free(all->others);
+}
+
+static bool take_list(PyObject* given, Lists* all, int at) {
+  if (!PyList_CheckExact(given) && !PyTuple_CheckExact(given)) { return false; }
+  all->arrays[at] = PySequence_Tuple(given);
+  return all->arrays[at] != NULL && PyTuple_GET_SIZE(all->arrays[at]) == all->count;
+}
+
+/* The lists that a call passes by name, and arrays that all groups share, which go to the struct. */
+static bool take_further(Caller* self, Exchange* api, PyObject* given, Lists* all, Struct* call) {
+  int64_t const values[] = {1, 0, 0, 0, 1};
+  for (int i = 0; i < self->further_count; ++i) {
+    Further const* const one = &self->further[i];
+    PyObject* const value = PyDict_GetItemWithError(given, one->name);
+    if (value == NULL || value == Py_None) { return false; }
+    if (one->of_groups) {
+      if (!take_list(value, all, kListFurther + i)) { return false; }
+      continue;
+    }
+    Operand found;
+    if (exchange_of(self, (PyObject*)Py_TYPE(value)) != api || !read_tensor(self, api, value, &found.tensor)) { return false; }
+    if (found.tensor.device_id != all->device || !read_further(one, &found, false) || !fits(one, &found, values)) {
+      return false;
+    }
+    put(call, one->pointer, (int64_t)(intptr_t)first_byte(&found.tensor));
+    put(call, one->ld, found.of.ld);
+    put(call, one->stride, found.of.stride);
+  }
+  return PyDict_GET_SIZE(given) == self->further_count;
+}
+
+/* A line alone ends anywhere. */
+static int64_t ld_of(Matrices const* of, Type type) {
+  int64_t const vector = type.bits > 8 ? kTmaBytes * 8 / type.bits : kTmaBytes;
+  int64_t const lines = type.last_contiguous ? of->rows : of->columns;
+  return lines == 1 ? (of->ld + vector - 1) / vector * vector : of->ld;
+}
+
+static bool fits_32_bits(Matrices const* of) {
+  return of->rows <= INT32_MAX && of->columns <= INT32_MAX && of->ld <= INT32_MAX;
+}
+
+static bool read_of_group(Caller* self, Exchange* api, Lists const* all, int list, Py_ssize_t group, Operand* found) {
+  PyObject* const array = PyTuple_GET_ITEM(all->arrays[list], group);
+  if (exchange_of(self, (PyObject*)Py_TYPE(array)) != api || !read_tensor(self, api, array, &found->tensor)) { return false; }
+  return found->tensor.device_id == all->device;
+}
+
+static bool read_matrix(Caller* self, Exchange* api, Lists const* all, int list, Type type, Py_ssize_t group, Operand* found) {
+  if (!read_of_group(self, api, all, list, group, found) || found->tensor.ndim != 2) { return false; }
+  if (!read_any(&found->tensor, type, true, found)) { return false; }
+  found->of.ld = ld_of(&found->of, type);
+  return fits_32_bits(&found->of);
+}
+
+static bool begins_where_tma_reads(Operand const* found, Type type) {
+  int64_t const bytes = type.bits > 8 ? type.bits / 8 : 1;
+  return found->bytes == 0 || (((uintptr_t)first_byte(&found->tensor) | (uintptr_t)(found->of.ld * bytes)) % kTmaBytes) == 0;
+}
+
+/* Its D: that of `out`, or a new one. */
+static bool take_output(Caller* self, Exchange* api, Lists* all, Py_ssize_t group, Operands* of) {
+  PyObject* out;
+  if (all->arrays[kListD] == NULL) {
+    of->batch = -1;
+    out = new_output(self, api, of);
+  } else {
+    out = Py_NewRef(PyTuple_GET_ITEM(all->arrays[kListD], group));
+    if (!read_matrix(self, api, all, kListD, self->d, group, &of->d)) {
+      Py_DECREF(out);
+      return false;
+    }
+  }
+  if (out == NULL) { return false; }
+  PyList_SET_ITEM(all->results, group, out);
+  of->d.of.ld = ld_of(&of->d.of, self->d);
+  return of->d.of.rows == of->a.of.rows && of->d.of.columns == of->b.of.columns / self->columns_of_element;
+}
+
+static void note(Operand const* found, Py_ssize_t group, Span* spans, Py_ssize_t* count) {
+  if (!found->given || found->bytes == 0) { return; }
+  char const* const begin = first_byte(&found->tensor);
+  spans[(*count)++] = (Span){begin, begin + found->bytes, group};
+}
+
+/* One group: its arrays are read, checked and noted. */
+static bool take_group(Caller* self, Exchange* api, Lists* all, Py_ssize_t group) {
+  Operands of;
+  Operand* const letters[] = {&of.a, &of.b, &of.c, &of.d};
+  Py_ssize_t const count = all->count;
+  if (!read_matrix(self, api, all, kListA, self->a, group, &of.a) || !begins_where_tma_reads(&of.a, self->a)) { return false; }
+  if (!read_matrix(self, api, all, kListB, self->b, group, &of.b) || !begins_where_tma_reads(&of.b, self->b)) { return false; }
+  if (of.a.of.columns != of.b.of.rows || of.b.of.columns % self->columns_of_element != 0) { return false; }
+  of.c.given = false;
+  if (all->arrays[kListC] != NULL) {
+    if (!read_matrix(self, api, all, kListC, self->d, group, &of.c)) { return false; }
+    if (of.c.of.rows != of.a.of.rows || of.c.of.columns != of.b.of.columns) { return false; }
+  }
+  if (!take_output(self, api, all, group, &of)) { return false; }
+  int64_t const extents[] = {of.a.of.rows, of.b.of.columns, of.a.of.columns};
+  int64_t const values[] = {1, extents[0], extents[1], extents[2], 1};
+  for (int i = 0; i < 3; ++i) {
+    all->largest[i] = extents[i] > all->largest[i] ? extents[i] : all->largest[i];
+    all->numbers[i * count + group] = (int32_t)extents[i];
+  }
+  for (int i = 0; i < 4; ++i) {
+    bool const given = letters[i]->given;
+    all->pointers[i * count + group] = given ? (uintptr_t)first_byte(&letters[i]->tensor) : 0;
+    all->numbers[(3 + i) * count + group] = given ? (int32_t)letters[i]->of.ld : 0;
+  }
+  Py_ssize_t list = 4, line = 7;
+  for (int i = 0; i < self->further_count; ++i) {
+    Further const* const one = &self->further[i];
+    Operand* const found = &of.further[i];
+    found->given = false;
+    if (!one->of_groups) { continue; }
+    if (!read_of_group(self, api, all, kListFurther + i, group, found) || !read_further(one, found, true)) { return false; }
+    if (!fits(one, found, values) || !fits_32_bits(&found->of)) { return false; }
+    all->pointers[list++ * count + group] = (uintptr_t)first_byte(&found->tensor);
+    if (one->pitched) { all->numbers[line++ * count + group] = (int32_t)found->of.ld; }
+    note(found, group, all->others, &all->others_count);
+  }
+  note(&of.d, group, all->written, &all->written_count);
+  for (int i = 0; i < 3; ++i) { note(letters[i], group, all->others, &all->others_count); }
+  return outputs_are_apart(self, &of);
+}
+
+static int by_begin(void const* s, void const* t) {
+  uintptr_t const first = (uintptr_t)((Span const*)s)->begin, second = (uintptr_t)((Span const*)t)->begin;
+  return (first > second) - (first < second);
+}
+
+/* Groups run in any order: no D may lie in the D of another group, nor in what another group has beside. Spans that share no
+ * element, as columns of one matrix, are left to groups.py too. */
+static bool groups_are_apart(Lists* all) {
+  Py_ssize_t const count = all->written_count;
+  qsort(all->written, (size_t)count, sizeof *all->written, by_begin);
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    if (all->written[i].begin < all->written[i - 1].end) { return false; }
+  }
+  for (Py_ssize_t i = 0; i < all->others_count; ++i) {
+    Span const* const other = &all->others[i];
+    Py_ssize_t low = 0, high = count; /* the first D that ends behind its begin */
+    while (low < high) {
+      Py_ssize_t const middle = low + (high - low) / 2;
+      if (all->written[middle].end > other->begin) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    for (; low < count && all->written[low].begin < other->end; ++low) {
+      if (all->written[low].group != other->group) { return false; }
+    }
+  }
+  return true;
+}
+
+/* What is left to do at the end: `bytes` from `data` to the device, in the order of the stream. */
+static bool upload(Caller* self, void* to, void const* data, int64_t bytes, void* stream) {
+  if (self->device_type == 1) {
+    memcpy(to, data, (size_t)bytes);
+    return true;
+  }
+  int capturing = 1;
+  if (self->copy == NULL || self->is_capturing == NULL) { return false; }
+  if (self->is_capturing(stream, &capturing) != 0 || capturing != 0) { return false; }
+  return self->copy((uint64_t)(uintptr_t)to, data, (size_t)bytes, stream) == 0;
+}
+
+static bool launch_lists(Caller* self, Exchange* api, DLTensor const* like, Lists const* all, Struct* call, void* stream,
+                         bool is_own) {
+  int64_t const count = all->count, pointer_bytes = self->lists.pointer_count * count * 8;
+  int64_t const bytes = pointer_bytes + self->lists.number_count * count * 4;
+  Room room = {NULL, NULL};
+  unsigned char* const data = PyMem_Malloc((size_t)bytes);
+  if (data == NULL) { return false; }
+  memcpy(data, all->pointers, (size_t)pointer_bytes);
+  memcpy(data + pointer_bytes, all->numbers, (size_t)(bytes - pointer_bytes));
+  char* const base = take_memory(self, api, like, bytes, stream, is_own, &room);
+  bool done = base != NULL && upload(self, base, data, bytes, stream);
+  PyMem_Free(data);
+  if (done) {
+    for (int i = 0; i < self->lists.pointer_count; ++i) {
+      bool const absent = i == kListC && all->arrays[kListC] == NULL;
+      put(call, self->lists.pointers[i], absent ? 0 : (int64_t)(intptr_t)(base + i * count * 8));
+    }
+    for (int i = 0; i < self->lists.number_count; ++i) {
+      put(call, self->lists.numbers[i], (int64_t)(intptr_t)(base + pointer_bytes + i * count * 4));
+    }
+    done = launch(self, api, like, call, stream, is_own);
+  }
+  give_back(self, &room);
+  return done;
+}
+
+static bool allocate_lists(Caller* self, Lists* all) {
+  size_t const count = (size_t)all->count;
+  all->pointers = PyMem_Calloc(count * (size_t)self->lists.pointer_count, sizeof *all->pointers);
+  all->numbers = PyMem_Calloc(count * (size_t)self->lists.number_count, sizeof *all->numbers);
+  all->written = PyMem_Calloc(count, sizeof *all->written);
+  all->others = PyMem_Calloc(count * kLists, sizeof *all->others);
+  all->results = PyList_New(all->count);
+  if (all->pointers && all->numbers && all->written && all->others && all->results) { return true; }
+  return false;
+}
+
+/* The list of d, a new reference; NULL where groups.py is to do it. `all` and `call` are zero. */
+static PyObject* compute_lists(Caller* self, PyObject* const* given, Lists* all, Struct* call) {
+  if (!PyList_CheckExact(given[kA]) && !PyTuple_CheckExact(given[kA])) { return NULL; }
+  all->count = PySequence_Fast_GET_SIZE(given[kA]);
+  if (all->count < 1 || all->count > INT32_MAX || !take_list(given[kA], all, kListA) || !take_list(given[kB], all, kListB)) {
+    return NULL;
+  }
+  PyObject* const first = PyTuple_GET_ITEM(all->arrays[kListA], 0);
+  Exchange* const api = exchange_of(self, (PyObject*)Py_TYPE(first));
+  DLTensor like;
+  if (api == NULL || !read_tensor(self, api, first, &like)) { return NULL; }
+  all->device = like.device_id;
+  Args* const args = &call->args;
+  void* stream = NULL;
+  bool const is_own = given[kStream] != Py_None;
+  if (!scalar(self, api, given[kAlpha], all->device, &args->alpha, &args->alpha_device)) { return NULL; }
+  if (!scalar(self, api, given[kBeta], all->device, &args->beta, &args->beta_device)) { return NULL; }
+  bool const reads_c = args->beta != 0 || args->beta_device != NULL;
+  if (reads_c && !take_list(given[kC], all, kListC)) { return NULL; }
+  if (given[kOut] != Py_None && !take_list(given[kOut], all, kListD)) { return NULL; }
+  if (!take_further(self, api, given[kFurther], all, call) || !allocate_lists(self, all)) { return NULL; }
+  if (!is_current(self, &like) || !stream_of(api, given[kStream], &like, &stream)) { return NULL; }
+  for (Py_ssize_t i = 0; i < all->count; ++i) {
+    if (!take_group(self, api, all, i)) { return NULL; }
+  }
+  if (!groups_are_apart(all)) { return NULL; }
+  args->struct_size = (uint64_t)self->struct_size;
+  args->m = all->largest[0], args->n = all->largest[1], args->k = all->largest[2];
+  args->batch = all->count;
+  return launch_lists(self, api, &like, all, call, stream, is_own) ? Py_NewRef(all->results) : NULL;
+}
+
+#endif /* MMAGEN_BINDING_FAST_LISTS_H */
