@@ -11,14 +11,15 @@ from tests.support.interface import interface_of
 
 pytestmark = pytest.mark.nvcc
 
-# A kernel of one tile, one with an unaligned form, further arguments, elements that share bytes, TMA, a workspace, one that it
-# needs, and groups; other tests of every run compile most of them too.
+# A kernel of one tile, one with an unaligned form, further arguments, elements that share bytes, TMA, pairs of columns, a workspace,
+# one that it needs, and groups; other tests of every run compile most of them too.
 SPECS = (
     "hello_micro",
     "sm80_gemm_classic",
     "sm80_gemm_f16_epilogue",
     "sm80_gemm_s4",
     "sm90_gemm_bf16_pingpong",
+    "sm90_gemm_bf16_swiglu",
     "c2_stream",
     "pc1_x6",
     "groups",

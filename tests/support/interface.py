@@ -82,6 +82,7 @@ class Status(IntEnum):
     SHARED_TENSOR = 115
     UNUSED_ALPHA = 116
     UNUSED_BETA = 117
+    ODD_N = 118
     NEGATIVE_TENSOR = 119
     TOO_LARGE_A = 168
     TOO_LARGE_B = 169
@@ -343,12 +344,16 @@ class Interface:
         return [*extents, *(Case(Status.FIXED_SHAPE, one) for one in others), Case(Status.SUCCESS, {"batch": 0})]
 
     def _gemm(self) -> list[Case]:
-        one = {"m": 1, "n": 1, "k": 1, "batch": 1}
+        pairs = self.task.product.facts.columns_of_element
+        one = {"m": 1, "n": pairs, "k": 1, "batch": 1}
         nothing = [{"m": 0}, {"n": 0}, {"m": 0, "n": 2**31}, {"m": 0, "a": 0, "b": 0, "d": 0}]
         cases = [Case(Status.SUCCESS, changes, launches=0) for changes in nothing]
         cases += [Case(Status[f"NEGATIVE_{name.upper()}"], {name: -1}, says=f"{name} is -1") for name in one]
         most = dict.fromkeys("mn", LARGEST) | {"k": self.task.product.facts.most_k or LARGEST}
-        cases += [Case(Status.SUCCESS, self._packed(one | {name: most[name]})) for name in "mnk"]
+        cases += [Case(Status.SUCCESS, self._packed(one | {name: most[name] - most[name] % one[name]})) for name in "mnk"]
+        if pairs > 1:
+            odd = (1, 191, LARGEST)
+            cases += [Case(Status.ODD_N, self._packed(one | {"n": n}), says=f"n is {n}; each element of D") for n in odd]
         cases += [
             Case(
                 Status[f"TOO_LARGE_{name.upper()}"],
