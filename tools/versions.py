@@ -57,9 +57,9 @@ def main() -> int:
     specs = [path if (path := Path(name)).suffix else _ROOT / f"specs/{name}.yaml" for name in arguments.specs]
     rows = []
     for cuda in arguments.cuda.split(","):
-        for path, found in folders.items():
+        for found in folders.values():
             assert found
-            pair = Pair(cuda, Path(path), found.version)
+            pair = Pair(cuda, Path(found.path), found.version)
             if not pair.has_nvcc and not arguments.clang:
                 sys.exit(f"PyPI has no nvcc of CUDA {cuda}: name a clang of version 17 or later with --clang")
             row = _row_of_nvcc if pair.has_nvcc else _row_of_clang
@@ -118,7 +118,16 @@ def _page(rows: Sequence[Mapping[str, str]]) -> str:
         "ptxas, and no nvcc: there clang compiled kernels and host code with them, ptxas assembled the kernels, and "
         "nothing was run. CI runs with the versions of the extra."
     )
-    return f"# Versions\n\n{textwrap.fill(text, 120)}\n\n{tabulate(rows, headers='keys', tablefmt='github')}\n"
+    return f"# Versions\n\n{textwrap.fill(text, 120)}\n\n{_command(rows)}\n\n{tabulate(rows, headers='keys', tablefmt='github')}\n"
+
+
+def _command(rows: Sequence[Mapping[str, str]]) -> str:
+    """What makes these rows, where each version of CUTLASS is in a folder of that name."""
+    cuda = ",".join(dict.fromkeys(row["CUDA"].rpartition(".")[0] for row in rows))
+    folders = [f"--cutlass cutlass-{version}" for version in dict.fromkeys(row["CUTLASS"] for row in rows)]
+    clang = [f"--clang clang++-{row['compiler'].split()[1].partition('.')[0]}" for row in rows if row["compiler"] != "nvcc"][:1]
+    words = ["python -m tools.versions", f"--cuda {cuda}", *folders, *clang, "--markdown docs/versions.md"]
+    return textwrap.indent(textwrap.fill(" ".join(words), 110).replace("\n", " \\\n    "), "    ")
 
 
 def _arguments() -> argparse.Namespace:

@@ -50,6 +50,31 @@ def test_what_clang_says_of_a_project_is_the_verdict(tmp_path):
     assert clang_versions.verdict(spec, tmp_path, tmp_path, str(bad)) == "a.cu:3: error: unknown type"
 
 
+def test_the_page_has_the_command_that_makes_it():
+    rows = [
+        {"CUDA": "12.6.85", "CUTLASS": "4.2.0", "compiler": "clang 19.1.7", "hello_micro": "compiled"},
+        {"CUDA": "13.0.88", "CUTLASS": "4.2.0", "compiler": "nvcc", "hello_micro": "passed"},
+        {"CUDA": "13.0.88", "CUTLASS": "4.7.0", "compiler": "nvcc", "hello_micro": "passed"},
+    ]
+    page = versions._page(rows).replace(" \\\n        ", " ")
+    folders = "--cutlass cutlass-4.2.0 --cutlass cutlass-4.7.0"
+    assert f"    python -m tools.versions --cuda 12.6,13.0 {folders} --clang clang++-19 --markdown docs/versions.md\n" in page
+
+
+@pytest.mark.parametrize("inside", ["include", ""])
+def test_a_folder_of_cutlass_is_its_root_or_its_headers(tmp_path, monkeypatch, inside):
+    """clang is given the folder that holds cutlass/version.h, as CMake is."""
+    headers = tmp_path / "cutlass" / inside
+    (headers / "cutlass").mkdir(parents=True)
+    numbers = [f"#define CUTLASS_{part} {value}\n" for part, value in (("MAJOR", 4), ("MINOR", 9), ("PATCH", 1))]
+    (headers / "cutlass/version.h").write_text("".join(numbers))
+    seen = []
+    monkeypatch.setattr(versions, "_row_of_clang", lambda pair, *rest: seen.append(pair) or {"CUDA": "12.6"})
+    monkeypatch.setattr("sys.argv", ["versions", "--cuda", "12.6", "--clang", "it", "--cutlass", str(tmp_path / "cutlass")])
+    assert versions.main() == 0
+    assert [(pair.cutlass, pair.cutlass_version) for pair in seen] == [(headers.resolve(), "4.9.1")]
+
+
 def test_a_folder_without_headers_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["versions", "--cutlass", str(tmp_path)])
     with pytest.raises(SystemExit, match="no CUTLASS headers"):
