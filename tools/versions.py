@@ -118,7 +118,9 @@ def _page(rows: Sequence[Mapping[str, str]]) -> str:
         "ptxas, and no nvcc: there clang compiled kernels and host code with them, ptxas assembled the kernels, and "
         "nothing was run. CI runs with the versions of the extra."
     )
-    return f"# Versions\n\n{textwrap.fill(text, 120)}\n\n{_command(rows)}\n\n{tabulate(rows, headers='keys', tablefmt='github')}\n"
+    return (
+        f"# Versions\n\n{textwrap.fill(text, 120)}\n\n{_command(rows)}\n\n{tabulate(rows, headers='keys', tablefmt='github')}\n"
+    )
 
 
 def _command(rows: Sequence[Mapping[str, str]]) -> str:

@@ -11,8 +11,8 @@ from tests.support.interface import interface_of
 
 pytestmark = pytest.mark.nvcc
 
-# A kernel of one tile, one with an unaligned form, further arguments, elements that share bytes, TMA, pairs of columns, a workspace,
-# one that it needs, and groups; other tests of every run compile most of them too.
+# A kernel of one tile, one with an unaligned form, further arguments, elements that share bytes, TMA, pairs of columns, a
+# workspace, one that it needs, and groups; other tests of every run compile most of them too.
 SPECS = (
     "hello_micro",
     "sm80_gemm_classic",
