@@ -92,12 +92,15 @@ def advice_on(data: bytes, file: str) -> Iterator[str]:
 def _spec_files(arguments: Sequence[Path]) -> list[Path]:
     files: dict[Path, Path] = {}
     for argument in arguments:
-        found = sorted(argument.glob("*.yaml")) if argument.is_dir() else [argument]
+        # A pipe that is named may be read; one in a folder would be waited for.
+        found = sorted(one for one in argument.glob("*.yaml") if not one.is_fifo()) if argument.is_dir() else [argument]
         if not found:
             below = sorted({str(path.parent) for path in argument.glob("*/*.yaml")})
             where = f"those in {' and '.join(below[:2])}" if below else "mmagen init writes a first one"
             raise UsageError(f"{argument} has no *.yaml files; pass a folder with specs ({where})")
         for path in found:
+            if path.is_symlink() and not path.exists():
+                raise UsageError(f"{path} is a symbolic link to {path.readlink()}, which does not exist")
             if not path.exists():
                 beside = {one.stem: str(one) for one in path.parent.glob("*.yaml")}
                 near = did_you_mean([beside[stem] for stem in like(path.stem, beside, 1)])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mmagen.cli.inputs import content
 from mmagen.cli.outputs import in_colour, line_width, painted, show
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.screen import table
@@ -24,10 +25,11 @@ def compare(old: Path, new: Path, noise: float) -> ExitCode:
     return ExitCode.INCORRECT if any(one.regression for one in found) else ExitCode.OK
 
 
+_LARGEST = 1 << 30  # bytes of a report
+
+
 def _read(path: Path) -> dict[Key, Measured]:
     try:
-        return read(path.read_text("utf-8"), str(path))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        return read(content(path, _LARGEST).decode("utf-8"), str(path))
     except UnicodeDecodeError:
         raise UsageError(f"{path} is no text; pass what mmagen verify --json wrote") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mmagen.cli.build import advice_on
-from mmagen.cli.inputs import content
+from mmagen.cli.inputs import Place, content
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, SpecError, UsageError
 from mmagen.core.instead import instead, like
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @click.command("diff", short_help="What differs between two specs or projects.")
-@click.argument("old", type=click.Path(path_type=Path), metavar="OLD")
-@click.argument("new", type=click.Path(path_type=Path), metavar="NEW")
+@click.argument("old", type=Place(path_type=Path), metavar="OLD")
+@click.argument("new", type=Place(path_type=Path), metavar="NEW")
 @click.option("--device", metavar="DEVICE", help="Compare launches on this device, e.g. h200.")
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON.")
 def command(old: Path, new: Path, device: str | None, json_: bool) -> int:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
@@ -26,6 +27,7 @@ INTERNAL_ERROR = 70
 _COMPLETE = "_MMAGEN_COMPLETE"
 BROKEN_PIPE = 128 + signal.SIGPIPE
 TERMINATED = 128 + signal.SIGTERM
+_STDOUT = "standard output"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -74,18 +76,25 @@ def _run(arguments: list[str]) -> int:
         if error.filename is None and not full:
             return _internal(error)
         # A write to a full disk does not name its file.
-        place = error.filename or f"a file could not be written, here or in {tempfile.gettempdir()}"
-        remedy = "; free space there, or set TMPDIR for temporary files" if full else ""
+        unnamed = f"a file could not be written, here or in {tempfile.gettempdir()}"
+        place = error.filename or _printing(error) or unnamed
+        remedy = "; free space there" if full else ""
+        remedy += ", or set TMPDIR for temporary files" if full and place != _STDOUT else ""
         _say(f"mmagen: {place}: {error.strerror}{remedy}")
         return ExitCode.USAGE
     except Exception as error:
         return _internal(error)
 
 
+def _printing(error: OSError) -> str:
+    """The name of standard output if that is what could not be written: everything is printed by click."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    printed = any((one.f_globals.get("__name__"), one.f_code.co_name) == ("click.utils", "echo") for one in frames)
+    return _STDOUT if printed or frames[-1].f_code is _run.__code__ else ""
+
+
 def _internal(error: Exception) -> int:
     if os.environ.get("MMAGEN_DEBUG"):
-        import traceback
-
         _say("".join(traceback.format_exception(error)).rstrip())
     text = " ".join(str(error).split())
     _say(f"mmagen: internal error, please report it: {type(error).__name__}: {text} (MMAGEN_DEBUG=1 shows where)")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mmagen.cli.inputs import Place
 from mmagen.cli.outputs import line_width, show
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.screen import table
@@ -33,7 +34,7 @@ _QUESTIONS = (
 
 
 @click.command("new", short_help="Begin a spec with a few answers.")
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), metavar="[FILE]")
+@click.argument("file", required=False, type=Place(path_type=Path, dir_okay=False, allow_dash=True), metavar="[FILE]")
 @click.option("--kernel", metavar="KERNEL", help="ownership, micro or gemm; default: gemm.")
 @click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
 @click.option("--type", "types", metavar="TYPE[,TYPE]", help="Of A and B, or of each; default: bf16.")

@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from mmagen.cli.inputs import Place
+
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-SPECS = click.argument("specs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPEC...")
+SPECS = click.argument("specs", nargs=-1, required=True, type=Place(path_type=Path), metavar="SPEC...")
 JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Number of parallel compile steps; default: ninja's choice.")
 ARCH = click.option(
     "--arch",

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -41,6 +42,8 @@ def refuse_bad(outputs: Mapping[str, str | None]) -> None:
         *options, last = (f"--{option}" for option in outputs)
         raise UsageError(f"only one of {', '.join(options)} and {last} can go to stdout")
     for option, file in outputs.items():
+        if file == "":
+            raise UsageError(f"--{option}: the path is empty; name a file")
         if file and file != "-" and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
             raise UsageError(f"--{option} {file}: {why_no_file(Path(file))}")
 
@@ -54,7 +57,17 @@ def deliver(table: str, outputs: Mapping[str, str | None], spell: Mapping[str, C
         if file == "-":
             click.echo(spell[option](), nl=False)
         elif file:
-            Path(file).write_text(spell[option](), "utf-8")
+            with _naming(file):
+                Path(file).write_text(spell[option](), "utf-8")
+
+
+@contextlib.contextmanager
+def _naming(file: str) -> Iterator[None]:
+    """A write to a full disk does not say of which file it was: here OSError does."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, error.filename or file) from error
 
 
 def begin(file: str | None) -> Callable[[str], None]:
@@ -65,7 +78,7 @@ def begin(file: str | None) -> Callable[[str], None]:
     Path(file).write_text("", "utf-8")
 
     def append(text: str) -> None:
-        with Path(file).open("a", encoding="utf-8") as stream:
+        with _naming(file), Path(file).open("a", encoding="utf-8") as stream:
             stream.write(text)
 
     return append

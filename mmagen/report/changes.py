@@ -47,7 +47,7 @@ def read(text: str, file: str) -> dict[Key, Measured]:
             record = json.loads(line)
             key = (str(record["name"]), str(record["problem"]), str(record["input_dist"] or ""))
             measured = _measured(record)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"it lacks {error}" if isinstance(error, KeyError) else "it is no JSON object of a record"
             raise UsageError(f"{file}:{number}: {what}; pass what mmagen verify --json wrote") from None
         found[key] = _joined(found[key], measured) if key in found else measured

@@ -99,7 +99,7 @@ def read(path: Path) -> Contents:
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
         item = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return item if isinstance(item, dict) else None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from mmagen.cli.inputs import Place
 from mmagen.cli.options import FILTERS, SPECS, operation_names, target_names
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode
@@ -26,9 +27,9 @@ DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 )
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
 @click.option("--device", type=click.Choice(DEVICE_NAMES), help="Describe launches on this device.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="DIR", help="Write the page with pictures to DIR/<name>.html.")
-@click.option("--svg", type=click.Path(path_type=Path), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg.")
-@click.option("--png", type=click.Path(path_type=Path), metavar="DIR", help="The same as PNG; needs the extra mmagen[png].")
+@click.option("--html", type=Place(path_type=Path), metavar="DIR", help="Write the page with pictures to DIR/<name>.html.")
+@click.option("--svg", type=Place(path_type=Path), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg.")
+@click.option("--png", type=Place(path_type=Path), metavar="DIR", help="The same as PNG; needs the extra mmagen[png].")
 @click.option("--traced", is_flag=True, help="Also draw the pipeline of a GEMM as it runs in the emulator; needs nvcc.")
 def inspect(
     specs: tuple[Path, ...],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mmagen.cli.inputs import Finite
+from mmagen.cli.inputs import Finite, Place
 from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, operation_names, target_names
 
 
@@ -85,7 +85,7 @@ def peak(
 
 
 @click.command(short_help="Measure configurations, write a library of the best.")
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=Place(path_type=Path))
 @click.option(
     "--problems",
     default="random:1",
@@ -94,10 +94,10 @@ def peak(
     help="What to tune on: a file with one problem per line, M N K [BATCH], spec (its problems), random:SEED[:COUNT], or models "
     "(projections of public language models).",
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="The library spec; default: <name>_tuned.yaml.")
+@click.option("--out", type=Place(path_type=Path), metavar="FILE", help="The library spec; default: <name>_tuned.yaml.")
 @click.option(
     "--database",
-    type=click.Path(path_type=Path),
+    type=Place(path_type=Path),
     metavar="FILE",
     help="Measurements, appended to; default: beside --out, .jsonl.",
 )

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from mmagen.cli.inputs import Place
 from mmagen.cli.options import ARCH, JOBS, SPECS, cached, example_names, target_names
 from mmagen.core.errors import UsageError
 
 
 @click.command(short_help="Write a first spec and a CI file.")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path(), metavar="[DIR]")
+@click.argument("folder", type=Place(path_type=Path, file_okay=False), default=Path(), metavar="[DIR]")
 @click.option(
     "--ci", type=click.Choice(["github", "gitlab", "none"]), default="github", show_default=True, help="Whose CI file."
 )
@@ -35,7 +36,7 @@ def init(folder: Path, ci: str, example: str | None, list_: bool) -> int:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(path_type=Path, file_okay=False),
     default=Path("generated"),
     show_default=True,
     metavar="DIR",
@@ -86,7 +87,7 @@ def build(
 @SPECS
 @click.option(
     "--into",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(path_type=Path, file_okay=False),
     required=True,
     metavar="DIR",
     help="The folder of the library; if it has one, it is updated.",

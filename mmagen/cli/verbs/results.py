@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mmagen.cli.inputs import Finite
+from mmagen.cli.inputs import Finite, Place
 from mmagen.cli.options import ARCH, JOBS, REPORTS, cached, target_names
 from mmagen.core.errors import UsageError
 
@@ -40,7 +40,7 @@ def _argument(problem: str) -> str:
 
 
 @click.command(short_help="Compile, run or emulate, and judge kernels.")
-@click.argument("targets", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC-or-PROJECT...]")
+@click.argument("targets", nargs=-1, type=Place(path_type=Path), metavar="[SPEC-or-PROJECT...]")
 @click.option(
     "--atoms",
     multiple=True,
@@ -129,8 +129,8 @@ def verify(
 
 
 @click.command(short_help="What changed between two reports of verify.")
-@click.argument("old", type=click.Path(path_type=Path, dir_okay=False), metavar="OLD.json")
-@click.argument("new", type=click.Path(path_type=Path, dir_okay=False), metavar="NEW.json")
+@click.argument("old", type=Place(path_type=Path, dir_okay=False), metavar="OLD.json")
+@click.argument("new", type=Place(path_type=Path, dir_okay=False), metavar="NEW.json")
 @click.option(
     "--noise",
     type=Finite(0, 1),

@@ -1,0 +1,114 @@
+"""Files and folders as a user names them: what is read must end, what is written must have a name, and a failure says of which."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from mmagen.cli.commands import commands
+from mmagen.cli.inputs import Place
+from tests.support.fake_builds import record
+from tests.support.fakes import typed
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = ROOT / "specs/hello_micro.yaml"
+# Verbs that read a spec, before its name.
+READERS = (("build",), ("inspect",), ("verify", "--on", "cpu"), ("vendor", "--into", "it"), ("tune",), ("diff", str(SPEC)))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def leaves(group: click.Group, words: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    found = []
+    for name, verb in group.commands.items():
+        found += leaves(verb, (*words, name)) if isinstance(verb, click.Group) else [((*words, name), verb)]
+    return found
+
+
+def places() -> list[tuple[tuple[str, ...], click.Parameter]]:
+    """Every parameter of every verb that is a path."""
+    found = [(words, one) for words, verb in leaves(commands) for one in verb.params]
+    return [(words, one) for words, one in found if isinstance(one.type, click.Path) or one.metavar == "FILE"]
+
+
+def test_every_path_is_refused_where_it_is_empty(capsys):
+    assert len(places()) > 20
+    for words, one in places():
+        before = [] if isinstance(one, click.Argument) else [one.opts[0]]
+        needed = [str(SPEC)] if before and words[0] in ("build", "verify", "vendor", "inspect", "tune") else []
+        others = [str(SPEC)] if words[0] in ("diff", "compare") and one.name == "new" else []
+        behind = [str(SPEC)] if words[0] in ("diff", "compare") and one.name == "old" else []
+        code, _, err = typed(capsys, *words, *others, *before, "", *needed, *behind)
+        assert code == 2 and "the path is empty" in err, (words, one.name, err)
+        assert isinstance(one.type, Place) or before, "arguments are places"
+    assert not os.listdir()
+
+
+@pytest.mark.parametrize("verb", READERS, ids=" ".join)
+def test_a_device_that_never_ends_is_refused(verb, capsys):
+    code, _, err = typed(capsys, *verb, "/dev/zero")
+    assert code == 2
+    assert "/dev/zero has more than 16 MiB, which no such file has" in err or "neither a spec" in err
+
+
+@pytest.mark.parametrize("verb", READERS, ids=" ".join)
+def test_a_link_to_nothing_is_no_suggestion(verb, capsys):
+    Path("one.yaml").symlink_to("gone.yaml")
+    code, _, err = typed(capsys, *verb, "one.yaml")
+    assert code == 2 and "did you mean" not in err
+    assert "link to gone.yaml, which does not exist" in err or "one.yaml cannot be read: No such file" in err
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(capsys):
+    Path("specs").mkdir()
+    os.mkfifo("specs/a.yaml")
+    assert "has no *.yaml files" in typed(capsys, "inspect", "specs")[2]
+    Path("specs/b.yaml").write_bytes(SPEC.read_bytes())
+    assert typed(capsys, "inspect", "specs")[0] == 0
+
+
+def test_a_pipe_that_is_named_is_read(capsys):
+    os.mkfifo("one.yaml")
+    with subprocess.Popen(["cp", SPEC, "one.yaml"]) as writer:
+        assert typed(capsys, "inspect", "one.yaml")[0] == 0
+    assert writer.returncode == 0
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"name": ' * 100_000], ids=["lists", "objects"])
+def test_a_report_that_nests_too_deep_is_no_report(text, capsys):
+    Path("deep.json").write_text(text)
+    Path("good.json").write_text(json.dumps(record(problem="16x8x16")))
+    for pair in (("deep.json", "good.json"), ("good.json", "deep.json")):
+        code, _, err = typed(capsys, "compare", *pair)
+        assert code == 2 and "deep.json:1: it is no JSON object of a record" in err
+
+
+def test_a_full_disk_is_named():
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "mmagen", *words]
+        with Path("/dev/full").open("w") as full:
+            environment = {**os.environ, "COLUMNS": "200"}
+            return subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment, check=False
+            )
+
+    for words in (("atoms",), ("--help",), ("inspect", str(SPEC))):
+        done = run(*words)
+        assert (done.returncode, done.stderr) == (2, "mmagen: standard output: No space left on device; free space there\n")
+
+
+def test_a_report_on_a_full_disk_is_named():
+    from mmagen.cli.outputs import deliver
+
+    with pytest.raises(OSError, match="/dev/full") as failed:
+        deliver("", {"json": "/dev/full"}, {"json": lambda: "{}" * 10_000})
+    assert failed.value.filename == "/dev/full"
