@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -92,14 +93,14 @@ def test_a_copy_alone_builds_without_warnings_and_skips_its_test_without_a_gpu(n
     build([SPECS / f"{name}.yaml"], tmp_path / "made")
     alone = tmp_path / "empty" / name
     shutil.copytree(tmp_path / "made" / name, alone)
-    options = (_cutlass(tools), f"-DCMAKE_CUDA_ARCHITECTURES={ARCH}", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'installed'}")
+    options = (_cutlass(tools), f"-DCMAKE_CUDA_ARCHITECTURES={ARCH}", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'installed here'}")
     folder, output = cmake(alone, "-G", "Unix Makefiles", *options)
     assert "warning" not in output.lower(), output
     assert _visible(folder / f"lib{name}.a") == _exported(name)
     assert not _of_the_cxx_runtime(folder / f"lib{name}.a"), "a C program must link it"
     assert (folder / "tests" / f"{name}_bench").is_file() == (name == GEMM)
     if name == ALONE:
-        installed = tmp_path / "installed"
+        installed = tmp_path / "installed here"
         subprocess.run([tools.cmake.path, "--install", folder], check=True, capture_output=True)
         _programs_by_pkg_config(installed, tmp_path)
     ctest = tools.cmake.path.with_name("ctest")
@@ -114,7 +115,7 @@ def test_a_copy_alone_builds_without_warnings_and_skips_its_test_without_a_gpu(n
 def test_a_cxx_program_takes_projects_in_every_way(tools, cmake, tmp_path):
     app = tmp_path / "app"
     build([SPECS / f"{name}.yaml" for name in _PARTS], app / "parts")
-    installed = tmp_path / "installed"
+    installed = tmp_path / "installed here"
     folder, _ = cmake(
         (app / "parts/fma_micro"),
         _cutlass(tools),
@@ -191,7 +192,7 @@ int main(void) {
 
 
 def _programs_by_pkg_config(installed: Path, tmp_path: Path) -> None:
-    """Compile and run a program of every language with the flags of the installed .pc file."""
+    """Compile and run a program of every language with the flags of the installed .pc file. The folder has a blank."""
     assert shutil.which("pkg-config"), "apt-get install pkg-config"
     place = next(installed.rglob("fma_micro.pc")).parent
     environment = {**os.environ, "PKG_CONFIG_PATH": str(place), "CUDA_VISIBLE_DEVICES": ""}
@@ -203,7 +204,7 @@ def _programs_by_pkg_config(installed: Path, tmp_path: Path) -> None:
             continue
         source = _source(tmp_path, language, _PROGRAM)
         command = [compiler, f"-std={language}", "-Wall", "-Wextra", "-Werror", source, "-o", program := tmp_path / "use"]
-        done = subprocess.run([*command, *flags.stdout.split()], capture_output=True, text=True)
+        done = subprocess.run([*command, *shlex.split(flags.stdout)], capture_output=True, text=True)
         assert done.returncode == 0, f"{compiler} {language}: {done.stderr}"
         done = subprocess.run([program], capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{compiler} {language}: {done}"
