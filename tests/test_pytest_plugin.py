@@ -79,6 +79,20 @@ def test_a_refused_spec_is_an_error_with_its_place(specs):
     assert code == 2 and "bad.mma.yaml:" in said and "tile" in said and "Traceback" not in said
 
 
+def test_a_file_that_is_no_yaml_is_an_error_of_one_line(specs):
+    (specs / "latin.mma.yaml").write_bytes(b"mmagen: 1\nname: \xe4\n")
+    (specs / "open.mma.yaml").write_text("[1,2")
+    (specs / "memory.mma.yaml").symlink_to("/proc/self/mem")  # nothing is at address 0
+    code, said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu")
+    assert code == 2 and "Traceback" not in said and "mmagen/pytest_plugin.py" not in said
+    for sentence in (
+        "latin.mma.yaml:2:7: byte 0xe4 is not UTF-8; save it as UTF-8",
+        "open.mma.yaml:1:1: not YAML",
+        "memory.mma.yaml cannot be read: Input/output error",
+    ):
+        assert sentence in said, said
+
+
 def test_folders_of_specs_are_configured(specs):
     (specs / "kernels").mkdir()
     shutil.copy(MICRO, specs / "kernels/one.yaml")

@@ -54,11 +54,15 @@ def deliver(table: str, outputs: Mapping[str, str | None], spell: Mapping[str, C
     err = "-" in outputs.values()
     click.echo(painted(fold(table, line_width(err)), in_colour(err)), err=err)
     for option, file in outputs.items():
+        if not file:
+            continue
+        # Names of files need not be UTF-8: their other bytes are surrogates, which no encoding has.
+        text = spell[option]().encode("utf-8", "backslashreplace")
         if file == "-":
-            click.echo(spell[option](), nl=False)
-        elif file:
+            click.echo(text, nl=False)
+        else:
             with _naming(file):
-                Path(file).write_text(spell[option](), "utf-8")
+                Path(file).write_bytes(text)
 
 
 @contextlib.contextmanager

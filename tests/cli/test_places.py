@@ -13,6 +13,7 @@ import pytest
 
 from mmagen.cli.commands import commands
 from mmagen.cli.inputs import Place
+from mmagen.cli.outputs import deliver
 from tests.support.fake_builds import record
 from tests.support.fakes import typed
 
@@ -106,9 +107,15 @@ def test_a_full_disk_is_named():
         assert (done.returncode, done.stderr) == (2, "mmagen: standard output: No space left on device; free space there\n")
 
 
-def test_a_report_on_a_full_disk_is_named():
-    from mmagen.cli.outputs import deliver
+def test_a_report_names_files_whose_names_are_not_utf_8(capsys):
+    name = os.fsdecode(b"a\xff.yaml")
+    for file in ("it", "-"):
+        deliver("", {"markdown": file}, {"markdown": lambda: f"mmagen verify {name} ä\n"})
+    wanted = "mmagen verify a\\udcff.yaml ä\n"
+    assert Path("it").read_text("utf-8") == wanted and capsys.readouterr().out.endswith(f"\n{wanted}")
 
+
+def test_a_report_on_a_full_disk_is_named():
     with pytest.raises(OSError, match="/dev/full") as failed:
         deliver("", {"json": "/dev/full"}, {"json": lambda: "{}" * 10_000})
     assert failed.value.filename == "/dev/full"
