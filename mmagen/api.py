@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from mmagen.binding.kernel import Kernel
 from mmagen.core.errors import BuildError, SpecError, SpecFaults, UsageError
+from mmagen.core.files import content
 from mmagen.families import family_of
 from mmagen.families.plans import Plan
 from mmagen.families.reading import read
@@ -52,7 +53,7 @@ def build(spec: SpecLike, into: str | os.PathLike[str] = "generated", *, tests: 
     from mmagen.generate.write import write
 
     made = plan(spec)
-    folder = Path(into) / made.name
+    folder = _path(into, "into") / made.name
     write(render(made, tests=tests), folder, force)
     return folder
 
@@ -159,10 +160,7 @@ def _text(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[bytes, str]
             raise UsageError(
                 f"spec: {error.args[0]} {error.args[1:]} in YAML; use numbers, strings, lists and mappings"
             ) from None
-    try:
-        return _path(spec, "spec").read_bytes(), os.fspath(spec)
-    except OSError as error:
-        raise UsageError(f"{os.fspath(spec)} cannot be read: {error.strerror}") from None
+    return content(_path(spec, "spec")), os.fspath(spec)
 
 
 def _path(given: object, argument: str) -> Path:
@@ -170,6 +168,8 @@ def _path(given: object, argument: str) -> Path:
     if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str) or "\0" in os.fspath(given):
         also = " or a mapping" if argument == "spec" else ""
         raise UsageError(f"{argument}: {given!r} is no path; pass a file{also}")
+    if not os.fspath(given):  # pathlib makes the current folder of it
+        raise UsageError(f"{argument}: the path is empty")
     return Path(given)
 
 

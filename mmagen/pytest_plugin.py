@@ -101,16 +101,15 @@ class SpecFile(pytest.File):
     @cached_property
     def plan(self) -> Plan:
         """Raises CollectError with the faults of the spec, or why it cannot be read."""
-        from mmagen.core.errors import SpecError
+        from mmagen.core.errors import SpecError, UsageError
+        from mmagen.core.files import content
         from mmagen.families.reading import read
 
         name = os.path.relpath(self.path, self.config.invocation_params.dir)
         try:
-            found, faults = read(self.path.read_bytes(), name)
-        except SpecError as error:  # no YAML
+            found, faults = read(content(self.path), name)
+        except (SpecError, UsageError) as error:  # no YAML, or it cannot be read
             raise self.CollectError(str(error)) from None
-        except OSError as error:
-            raise self.CollectError(f"{name} cannot be read: {error.strerror}") from None
         if found is None:
             raise self.CollectError("\n".join(map(str, faults)))
         return found

@@ -128,8 +128,8 @@ def _command(rows: Sequence[Mapping[str, str]]) -> str:
     cuda = ",".join(dict.fromkeys(row["CUDA"].rpartition(".")[0] for row in rows))
     folders = [f"--cutlass cutlass-{version}" for version in dict.fromkeys(row["CUTLASS"] for row in rows)]
     clang = [f"--clang clang++-{row['compiler'].split()[1].partition('.')[0]}" for row in rows if row["compiler"] != "nvcc"][:1]
-    words = ["python -m tools.versions", f"--cuda {cuda}", *folders, *clang, "--markdown docs/versions.md"]
-    return textwrap.indent(textwrap.fill(" ".join(words), 110).replace("\n", " \\\n    "), "    ")
+    rest = " ".join([*folders, *clang, "--markdown docs/versions.md"])
+    return f"    python -m tools.versions --cuda {cuda} \\\n        {rest}"
 
 
 def _arguments() -> argparse.Namespace:

@@ -14,6 +14,7 @@ from mmagen.core.errors import UsageError
 from mmagen.host_runtime.arguments import Arguments, CompressArguments, CompressedSize
 from mmagen.plan.facts import INTERFACE_VERSION
 
+_ELF = b"\x7fELF"
 _DESCRIBES = re.compile(rb"(?<![\w.])([A-Za-z]\w*)_description\0")
 _SHOWN = 3  # paths in a message
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -45,10 +46,12 @@ def entries_in(path: Path) -> dict[str, Entry]:
     """The kernels of a shared library, or of a folder with exactly one, by name. Raises UsageError that says what it is instead."""
     library = _library_in(path) if path.is_dir() else path
     try:
-        data = library.read_bytes()
+        with library.open("rb") as stream:
+            data = stream.read(len(_ELF))
+            data += stream.read() if data == _ELF else b""  # a device may never end
     except OSError as error:
         raise UsageError(f"{library} cannot be read: {error.strerror}") from None
-    if data[:4] != b"\x7fELF":
+    if not data.startswith(_ELF):
         raise UsageError(f"{library} is not a shared library; pass lib<name>.so, or the folder that it was built in")
     names = dict.fromkeys(match.decode() for match in _DESCRIBES.findall(data))
     try:

@@ -8,10 +8,10 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
 
-from mmagen.cli.inputs import content
 from mmagen.cli.outputs import show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import Diagnostic, ExitCode, SpecError, UsageError, most_serious
+from mmagen.core.files import content
 from mmagen.core.instead import did_you_mean, like
 from mmagen.generate.manifest import MANIFEST, has_tests, with_vendored
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from mmagen.cli.inputs import content
 from mmagen.cli.outputs import in_colour, line_width, painted, show
 from mmagen.core.errors import ExitCode, UsageError
+from mmagen.core.files import content
 from mmagen.core.screen import table
 from mmagen.report.changes import Key, Measured, changes, read, rows, summary
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mmagen.cli.build import advice_on
-from mmagen.cli.inputs import Place, content
+from mmagen.cli.inputs import Place
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode, SpecError, UsageError
+from mmagen.core.files import content
 from mmagen.core.instead import instead, like
 
 if TYPE_CHECKING:

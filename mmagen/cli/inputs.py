@@ -1,28 +1,11 @@
-"""What a user passes to the verbs: files and numbers."""
+"""What a user passes to the verbs: paths and numbers."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import click
-
-from mmagen.core.errors import UsageError
-
-_LARGEST = 16 << 20  # bytes of a spec, or of a file of a project: a device such as /dev/zero never ends
-
-
-def content(path: Path, largest: int = _LARGEST) -> bytes:
-    """The bytes of a file that the user names, at most `largest`. Raises UsageError where it cannot be read."""
-    try:
-        with path.open("rb") as stream:
-            found = stream.read(largest + 1)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    if len(found) > largest:
-        raise UsageError(f"{path} has more than {largest >> 20} MiB, which no such file has")
-    return found
 
 
 class Place(click.Path):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from mmagen.cli.inputs import content
 from mmagen.cli.outputs import line_width, show, why_no_file
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, SpecError, UsageError
+from mmagen.core.files import content
 from mmagen.core.screen import table
 from mmagen.families.reading import read
 from mmagen.spec.load import load

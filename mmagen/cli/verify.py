@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmagen.cli.build import Specs, load_specs
-from mmagen.cli.inputs import content
 from mmagen.cli.outputs import begin, deliver, line_width, made_by, refuse_bad, show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, RunError, UsageError, most_serious
+from mmagen.core.files import content
 from mmagen.generate.manifest import MANIFEST, has_tests
 
 if TYPE_CHECKING:

@@ -176,3 +176,18 @@ def test_a_compiled_kernel_is_emulated_without_a_gpu():
     assert kernel.description["name"] == "fma_gemm_f32" and importlib.import_module("mmagen.binding")
     with pytest.raises(mmagen.ArgumentError, match="opened as a library, without its PTX"):
         mmagen.open(kernel._path).emulate(a, b)
+
+
+@pytest.mark.parametrize("function", [mmagen.load_spec, mmagen.plan, mmagen.build, mmagen.open, mmagen.compile])
+def test_a_device_that_never_ends_and_an_empty_path_are_refused(function):
+    with pytest.raises(mmagen.UsageError, match=r"/dev/zero (has more than 16 MiB|is not a shared library)"):
+        function("/dev/zero")
+    with pytest.raises(mmagen.UsageError, match="the path is empty"):
+        function("")
+
+
+def test_a_project_is_not_written_into_an_empty_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mmagen.UsageError, match="into: the path is empty"):
+        mmagen.build(SPEC, into="")
+    assert not list(tmp_path.iterdir())
