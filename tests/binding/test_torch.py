@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import random
 import sys
@@ -9,8 +10,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
+import mmagen
 from mmagen.binding.errors import ArgumentError
+from mmagen.binding.kernel import Kernel
+from mmagen.binding.shared_library import Entry
+from mmagen.binding.tensors import CPU
+from tests.binding.c_functions import as_c
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,3 +148,33 @@ def test_the_custom_op_is_compiled(kernel):
     assert torch.equal(layer(a, weight), wanted)
     assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(a, weight), wanted)
     torch.library.opcheck(op, (a, weight.T), test_utils=("test_schema", "test_faketensor"))
+
+
+@pytest.mark.parametrize("major", ["N", "M"])
+def test_results_of_lists_are_made_by_torch(major, monkeypatch):
+    """Where groups have matrices of their own, some of them without rows or columns."""
+    memory = torch.zeros(1 << 16, dtype=torch.uint8)
+    functions = (None, lambda size, stream: memory.data_ptr(), lambda address: None, 0, 0)
+    monkeypatch.setattr("mmagen.binding.fast._no_functions", lambda: functions)
+    spec = ROOT / "specs/sm90_gemm_bf16_pointers.yaml"
+    about = mmagen.plan({**yaml.safe_load(spec.read_text()), "epilogue": {"out": "bf16", "major": major}}).facts.description
+    pointers: list[int] = []
+
+    def run(args, stream):
+        pointers[:] = (ctypes.c_uint64 * args.batch).from_address(args.d)
+        return 0
+
+    library = as_c({"run": run, "workspace_bytes": lambda args, size: 0}, about)
+    call = Kernel(Entry("lists", Path("none"), about, library), devices=(CPU,))
+    shapes = [(70, 24, 64), (0, 8, 8), (9, 0, 8), (9, 16, 0), (1, 8, 24)]
+    a = [torch.zeros(m, k, dtype=torch.bfloat16) for m, _, k in shapes]
+    b = [torch.zeros(n, k, dtype=torch.bfloat16).mT for _, n, k in shapes]
+    found = call._fast(a, b, None, None, 1, 0, None, {}, None)
+    assert [one.shape for one in found] == [(m, n) for m, n, _ in shapes]
+    assert [one.data_ptr() for one in found] == pointers
+    assert all((one if major == "N" else one.mT).is_contiguous() and one.dtype == torch.bfloat16 for one in found)
+    counts = [sys.getrefcount(one) for one in (*a, *b)]
+    for _ in range(100):
+        call._fast(a, b, None, None, 1, 0, None, {}, None)
+        assert call._fast(a, [*b[:4], b[0]], None, None, 1, 0, None, {}, None) is None
+    assert [sys.getrefcount(one) for one in (*a, *b)] == counts
