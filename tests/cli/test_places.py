@@ -107,6 +107,13 @@ def test_a_full_disk_is_named():
         assert (done.returncode, done.stderr) == (2, "mmagen: standard output: No space left on device; free space there\n")
 
 
+@pytest.mark.parametrize("option", ["--html", "--svg", "--png"])
+def test_a_folder_of_pictures_that_is_a_file_is_refused(option, capsys):
+    Path("it").write_text("mine")
+    code, _, err = typed(capsys, "inspect", SPEC, option, "it")
+    assert code == 2 and "'it' is a file" in err and Path("it").read_text() == "mine"
+
+
 def test_a_report_names_files_whose_names_are_not_utf_8(capsys):
     name = os.fsdecode(b"a\xff.yaml")
     for file in ("it", "-"):

@@ -27,9 +27,18 @@ DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 )
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
 @click.option("--device", type=click.Choice(DEVICE_NAMES), help="Describe launches on this device.")
-@click.option("--html", type=Place(path_type=Path), metavar="DIR", help="Write the page with pictures to DIR/<name>.html.")
-@click.option("--svg", type=Place(path_type=Path), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg.")
-@click.option("--png", type=Place(path_type=Path), metavar="DIR", help="The same as PNG; needs the extra mmagen[png].")
+@click.option(
+    "--html",
+    type=Place(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the page with pictures to DIR/<name>.html.",
+)
+@click.option(
+    "--svg", type=Place(path_type=Path, file_okay=False), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg."
+)
+@click.option(
+    "--png", type=Place(path_type=Path, file_okay=False), metavar="DIR", help="The same as PNG; needs the extra mmagen[png]."
+)
 @click.option("--traced", is_flag=True, help="Also draw the pipeline of a GEMM as it runs in the emulator; needs nvcc.")
 def inspect(
     specs: tuple[Path, ...],
