@@ -115,6 +115,19 @@ def test_registers_that_nothing_wrote():
     assert run(loop)[1].findings == []
 
 
+def test_an_unwritten_part_counts_where_a_value_uses_it():
+    pack, rest = "mov.b64 %rd9, {%r2, %r1};", "st.global.u32 [%rd4], %r3;"
+    high = "{ .reg .b32 tmp; mov.b64 {tmp, %r3}, %rd9; }"
+    assert run(pack + high + rest)[1].findings == []
+    for used in (
+        "mov.b64 {%r3, %r4}, %rd9;",  # the unwritten half is stored
+        high + "st.global.u64 [%rd4], %rd9;",
+        high + "cvt.u32.u64 %r3, %rd9;",
+        high + "add.s32 %r3, %r3, %r2;",
+    ):
+        assert "reads %r2, which it never wrote" in found(pack + used + rest, "uninitialised_register").message
+
+
 def test_global_bounds():
     finding = found("ld.global.u64 %rd10, [%rd3+24];", "global_out_of_bounds")
     assert "thread 29 of CTA 0 accesses 8 bytes at 0 bytes past the end of in (256 bytes)" in finding.message

@@ -12,7 +12,7 @@ from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.blocks import Block, cut
 from mmagen.emulate.exec.coverage import Branches
-from mmagen.emulate.exec.dataflow import past, unwritten_reads
+from mmagen.emulate.exec.dataflow import past, unused_parts, unwritten_reads
 from mmagen.emulate.exec.metadata import unkept
 from mmagen.emulate.lanes.undefined import is_source, registers_to_follow
 from mmagen.emulate.ops import table  # noqa: F401  (registers all instructions)
@@ -43,8 +43,9 @@ class Compiled:
         order = sorted(self.blocks)
         self.next = dict(pairwise(order))
         self.branches = Branches(self.blocks, file)
-        self.tracked = unwritten_reads(entry, self.blocks) if checks else frozenset()
-        self._emitter = Emitter(places.place_of, places.special, self.tracked)
+        unused = unused_parts(entry) if checks else {}
+        self.tracked = unwritten_reads(entry, self.blocks, unused) if checks else frozenset()
+        self._emitter = Emitter(places.place_of, places.special, self.tracked, unused)
         self._in_flight = registers_in_flight(entry) if checks else frozenset()
         self._unkept = unkept(entry, self.blocks) if checks else {}
         self._instructions = entry.instructions

@@ -10,7 +10,7 @@ An instruction is added by registering a builder under its base opcode in OPS, f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -93,10 +93,17 @@ class Emitter:
     """Writes the source of one entry's blocks. Builders call `source`, `write`, `line` and `bind`.
 
     place_of: a variable's address in its own space, None for global memory. specials: a special register's expression.
-    tracked: registers of which it is checked at run time that they are written before they are read.
+    tracked: registers of which it is checked at run time that they are written before they are read. unused: the index of an
+    instruction -> registers whose values nothing uses there, for which this is not checked.
     """
 
-    def __init__(self, place_of: Callable[[str], int | None], specials: Callable[[str], str], tracked: frozenset[int]):
+    def __init__(
+        self,
+        place_of: Callable[[str], int | None],
+        specials: Callable[[str], str],
+        tracked: frozenset[int],
+        unused: Mapping[int, frozenset[int]],
+    ):
         self.namespace: dict[str, Any] = {**NUMPY_TYPES, "np": np, "where": np.where}
         self._place_of = place_of
         self._specials = specials
@@ -108,6 +115,7 @@ class Emitter:
         self.instruction: Instruction | None = None
         self._indent = "  "
         self.tracked = tracked
+        self._unused = unused
 
     def begin(self, instruction: Instruction, full: bool) -> None:
         """Starts an instruction; `full`: all lanes that still run take part."""
@@ -158,7 +166,8 @@ class Emitter:
         raise self.unsupported("an operand that this instruction does not take")
 
     def _register(self, register: Register, wanted: str) -> str:
-        if register.index in self.tracked:
+        i = self.instruction
+        if register.index in self.tracked and not (i and register.index in self._unused.get(i.index, ())):
             self.line(f"X.registers.check_written({register.index}, {self.mask}, {self.bind(self.instruction)})")
         return _converted(f"R[{register.index}]", storage_of(register), wanted)
 
