@@ -140,19 +140,24 @@ def copied_problems(tile: Tile, element_bytes: int) -> tuple[Problem, ...]:
     return (Problem(shape=shape, batch=2, batch_stride_b=0, ld_pad=FAR, offset=1, beta=1.0),)
 
 
-def few_rows_problems() -> tuple[Problem, ...]:
+def few_rows_problems(element_bytes: int) -> tuple[Problem, ...]:
     """For the kernel of few rows or columns of operands that TMA cannot address: all places where rows may begin between multiples
     of 16 bytes, rows shorter than a vector, chunks that lie inside of their rows or not; the K of a CTA in one slab and in several,
     divided by as many warps as there are and by two, which load once and several times; lines so far apart that offsets of 32 bits
-    wrap around."""
+    wrap around. element_bytes: of A and of B; vectors, chunks, slabs and loads are of as many bytes for all types."""
+
+    def k(size: int) -> int:
+        """An odd number of elements, which are about so many bytes."""
+        return size // element_bytes | 1
+
     return (
-        Problem(shape=(1, 45, 37), beta=1.0),
-        Problem(shape=(16, 75, 289), offset=1, alpha=-1.0, beta=2.0),
-        Problem(shape=(5, 9, 7), batch=2, offset=3),
-        Problem(shape=(40, 16, 1301), batch=2, ld_pad=5, alpha=2.0, beta=-1.0),
-        Problem(shape=(21, 11, 45), ld_pad=FAR, batch=2, batch_stride_b=0, beta=1.0),
-        Problem(shape=(3, 20, 2403), batch=2, batch_stride_c=0, beta=1.0),
-        Problem(shape=(2, 8400, 41)),
+        Problem(shape=(1, 45, k(74)), beta=1.0),
+        Problem(shape=(16, 150 // element_bytes, k(578)), offset=1, alpha=-1.0, beta=2.0),
+        Problem(shape=(5, 9, k(14)), batch=2, offset=3),
+        Problem(shape=(40, 16, k(2602)), batch=2, ld_pad=6, alpha=2.0, beta=-1.0),
+        Problem(shape=(21, 11, k(90)), ld_pad=FAR, batch=2, batch_stride_b=0, beta=1.0),
+        Problem(shape=(3, 20, k(4806)), batch=2, batch_stride_c=0, beta=1.0),
+        Problem(shape=(2, 8400, k(82))),
     )
 
 

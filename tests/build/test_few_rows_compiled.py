@@ -22,6 +22,7 @@ pytestmark = pytest.mark.nvcc
 
 # Its last config has the kernel's Config, which computes the transpose of a D with M contiguous.
 SPEC = "few_rows"
+BYTES = {SPEC: 2, "few_rows_s8": 1, "few_rows_e5m2": 1, "few_rows_tf32": 4}  # of an element, by spec
 
 
 def _launches(made, problem):
@@ -40,23 +41,30 @@ def _passes(task):
     assert record["disposition"] == "passed" and not record["details"]["findings"], (task.problem.text, record["reason"])
 
 
-@pytest.mark.parametrize("offset", range(8))
-def test_rows_may_begin_at_any_element(offset, compiled):
-    made = compiled(SPEC)
-    few = 1 + 2 * offset
-    shapes = [(few, 70 + offset, 128 + offset), (33, few, 40 + 8 * offset), (few + 1, 9, 1 + offset), (few, 5, 8 + offset)]
+@pytest.mark.parametrize("spec, offset", [(spec, offset) for spec, size in BYTES.items() for offset in range(16 // size)])
+def test_rows_may_begin_at_any_element(spec, offset, compiled):
+    made = compiled(spec)
+    vector = 16 // BYTES[spec]
+    few = 1 + offset * 16 // vector
+    shapes = [
+        (few, 70 + offset, 16 * vector + offset),
+        (33, few, (5 + offset) * vector),
+        (min(few + 1, 16), 9, 1 + offset),
+        (few, 5, vector + offset),
+    ]
     for shape in shapes:
         problem = Problem(shape=shape, offset=offset, ld_pad=offset % 3, batch=1 + offset % 2, alpha=-1.0, beta=2.0)
         task, launched = _launches(made, problem)
-        aligned = offset == 0 and shape[2] % 8 == 0
+        aligned = offset == 0 and shape[2] % vector == 0
         assert launched == (["sm90"] if aligned else ["sm90_few_rows"]), problem.text
         _passes(task)
 
 
-def test_verify_has_problems_of_it(compiled):
-    made = compiled(SPEC)
+@pytest.mark.parametrize("spec", BYTES)
+def test_verify_has_problems_of_it(spec, compiled):
+    made = compiled(spec)
     asked = {task.problem.shape for task in tasks(made.plan, made.ptx, (), 1, None)}
-    for problem in few_rows_problems():
+    for problem in few_rows_problems(BYTES[spec]):
         assert problem.shape in asked and _launches(made, problem)[1] == ["sm90_few_rows"]
 
 
@@ -88,8 +96,9 @@ def test_which_calls_it_computes(problem, launched, compiled):
     assert _launches(compiled(SPEC), problem)[1] == launched
 
 
-def test_the_plan_knows_which_calls_copy_their_operands(compiled):
-    made = compiled(SPEC)
+@pytest.mark.parametrize("spec", BYTES)
+def test_the_plan_knows_which_calls_copy_their_operands(spec, compiled):
+    made = compiled(spec)
     dice = random.Random(7)
     found = set()
     for i in range(40):

@@ -314,6 +314,31 @@ def test_which_libraries_have_a_kernel_for_few_rows(change, has):
     assert it.few_rows is has and ("sm90_few_rows.cuh" in _headers(it)) is has
 
 
+@pytest.mark.parametrize(
+    "types, out, keys, has",
+    [
+        ("8_F32TF32TF32_SS_TN", "f32", "", True),
+        ("32_S32S8S8_SS_TN", "s32", "", True),
+        ("32_S32U8U8_SS_TN", "s32", "", True),
+        ("32_S32S8U8_SS_TN", "s32", "", False),
+        ("32_F32E4M3E4M3_SS_TN", "bf16", "accumulation: fast\n", True),
+        ("32_F32E5M2E5M2_SS_TN", "bf16", "accumulation: fast\n", True),
+        ("32_F32E4M3E5M2_SS_TN", "bf16", "accumulation: fast\n", False),
+        ("32_F32E4M3E4M3_SS_TN", "bf16", "accumulation: precise\n", False),
+        ("32_F32E4M3E4M3_SS_TN", "bf16", "scale: {a: tensor, b: tensor}\n", False),
+        ("32_F16E4M3E4M3_SS_TN", "f16", "accumulation: fast\n", False),
+    ],
+)
+def test_the_kernel_for_few_rows_multiplies_two_operands_of_one_type(types, out, keys, has):
+    depth = {"8": 32, "32": 128}[types.split("_")[0]]
+    it = planned(
+        f"mmagen: 1\nname: lib\nkernel: gemm\natom: SM90_64x64x{types}\nlayout: TN\ntile: [64, 64, {depth}]\n"
+        f"atoms_layout: [1, 1, 1]\nschedule: cooperative\nepilogue: {{out: {out}}}\n{keys}"
+        "configs:\n  - {name: few, when: {m: [1, 64]}}\n  - {name: many, stages: 3}\n"
+    )
+    assert it.few_rows is has and ("sm90_few_rows.cuh" in _headers(it)) is has
+
+
 def test_a_spec_without_configs_knows_nothing_of_them():
     one = load(HEAD.replace("configs:\n", ""), "lib.yaml").spec
     assert "configs" not in one.model_dump(mode="json") and plan(one).configs == ()

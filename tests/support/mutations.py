@@ -24,6 +24,7 @@ from tests.support.mutations_complex import FAULTS as COMPLEX_FAULTS
 from tests.support.mutations_corners import FAULTS as CORNER_FAULTS
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
 from tests.support.mutations_few_rows import FAULTS as FEW_ROWS_FAULTS
+from tests.support.mutations_few_rows import OTHER_SIZES as FEW_ROWS_OF_OTHER_SIZES
 from tests.support.mutations_group_tensors import FAULTS as GROUP_TENSOR_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
@@ -1175,6 +1176,9 @@ _CORNERS = tuple(
 _FEW_ROWS = tuple(
     _one(f"few_rows_{name}", "few_rows", "sm90_few_rows", old, new, problem, seen, where=(EMULATOR,))
     for name, old, new, problem, seen in FEW_ROWS_FAULTS
+) + tuple(
+    _one(f"few_rows_{name}", spec, "sm90_few_rows", old, new, problem, seen, where=(EMULATOR,))
+    for name, spec, old, new, problem, seen in FEW_ROWS_OF_OTHER_SIZES
 )
 
 _PRODUCERS = tuple(

@@ -20,7 +20,7 @@ bool without_copies(sm90_gemm_bf16_rules_args const& args) { return mmagen::few_
 }  // namespace
 
 mmagen::Status run_unaligned(mmagen::CallArguments<large::Config> const& args, cudaStream_t stream, mmagen::Launch launch) {
-  if (mmagen::takes_few_rows(args.shape())) {
+  if (mmagen::takes_few_rows<large::Config>(args.shape())) {
     return mmagen::run_sm90_few_rows<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);
   }
   return mmagen::run_sm90_unaligned<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);

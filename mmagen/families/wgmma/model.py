@@ -14,6 +14,7 @@ from mmagen.plan.model import Mainloop, Operand
 from mmagen.plan.operations import SUMS
 from mmagen.plan.plans import GemmPlan
 
+_FEW_ROWS_TYPES = ("bf16", "f16", "tf32", "s8", "u8", "e4m3", "e5m2")  # of sm90_few_rows.cuh
 
 @dataclass(frozen=True, kw_only=True)
 class WgmmaMainloop(Mainloop):
@@ -110,13 +111,15 @@ class WgmmaGemmPlan(GemmPlan):
 
     @property
     def few_rows(self) -> bool:
-        """A library has it where sm90_few_rows.cuh can compute what its kernels do: elements of two bytes with K contiguous, sums
-        of f32, and an epilogue that takes each sum on its own."""
-        of_two_bytes = all(one.element.word in ("bf16", "f16") and one.major == "K" for one in map(self.operand, "AB"))
+        """A library has it where sm90_few_rows.cuh can compute what its kernels do: operands of one type that mma.sync multiplies,
+        with K contiguous, and an epilogue that takes each sum on its own."""
+        a, b = map(self.operand, "AB")
+        loadable = a.element == b.element and a.element.word in _FEW_ROWS_TYPES and a.major == b.major == "K"
         gathers = {one.word for one in self.epilogue.operations} & {*SUMS, "amax", "gated"}
-        scaled = any(one.spec.scale for one in self.kernels)
-        plain = of_two_bytes and self.atom.type_d.word == "f32" and not (gathers or scaled)
-        return bool(self.configs) and self.copies_operands and plain
+        other_sums = self.atom.type_d.word == "f16" or any(
+            one.spec.scale or (isinstance(one, WgmmaGemmPlan) and one.mainloop.promote) for one in self.kernels
+        )
+        return bool(self.configs) and self.copies_operands and loadable and not (gathers or other_sums)
 
     @property
     def loads_by_tma_alone(self) -> bool:

@@ -97,7 +97,7 @@ def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[P
     if library:
         own = tuple(problem for problem in own if choose(library, problem).plan is plan)
         if library.few_rows and plan is library.kernels[-1]:  # whose kernel is one for all configs
-            few = as_applied(gemm.spec, few_rows_problems())
+            few = as_applied(gemm.spec, few_rows_problems(gemm.operands[0].element.bytes))
             cases = (*cases, *((problem, "small_int") for problem in few), (max(few, key=lambda one: one.k), "uniform"))
     return (*cases, *((problem, cases[0][1]) for problem in as_written(gemm, own, cases)))
 

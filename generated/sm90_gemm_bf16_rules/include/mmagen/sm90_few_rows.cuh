@@ -2,10 +2,10 @@
 // Kernel for products with up to 16 rows, or columns, of operands that TMA cannot address. The other operand, of many rows, is
 // read once, from global memory to registers, as the fragments of mma.sync.
 //
-// A fragment's four lanes of a row load 16 bytes each. That orders K otherwise than mma.sync has it, which changes no sum as
-// long as both operands have the same order. Rows that lie 8 apart begin at the same place between multiples of 16 bytes,
-// whatever the leading dimension is. A CTA takes such rows alone: they are loaded as aligned vectors from `shift` elements
-// before their beginning on, and the few rows are shifted by as much on their way to shared memory. Vectors with a row's first
+// A fragment's four lanes of a row load 16 bytes each, the registers of two mma.sync. That orders K otherwise than mma.sync has
+// it, which changes no sum as long as both operands have the same order. Rows that lie as many apart as 16 bytes have elements
+// begin at the same place between multiples of 16 bytes, whatever the leading dimension is. A CTA takes such rows alone: they
+// are loaded as aligned vectors from `shift` elements before their beginning on, and the few rows are shifted by as much on their way to shared memory. Vectors with a row's first
 // or last elements are assembled of single ones; nothing outside of a row is read.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include <cute/arch/mma_sm80.hpp>
+#include <cute/arch/mma_sm89.hpp>
 #include <cute/numeric/numeric_types.hpp>
 
 #include "gemm_arguments.cuh"
@@ -33,13 +34,36 @@ inline constexpr int kFewRowsThreads = 32 * kFewRowsWarps;
 
 namespace detail {
 
-inline constexpr int kRowClasses = 8;  // of rows whose distance is a multiple of 8
-inline constexpr int kBlockRows = 8;   // of a class, that one mma.sync multiplies: its columns
-inline constexpr int kChunk = 32;      // elements of K that four lanes load
-inline constexpr int kAhead = 8;       // chunks that a warp has in flight
-inline constexpr int kVector = 8;      // elements
-inline constexpr int kPairs = 2;       // vectors of the few rows that a thread has in flight
-inline constexpr int kFewElements = 20480;
+inline constexpr int kBlockRows = 8;  // of a class, that one mma.sync multiplies: its columns
+inline constexpr int kAhead = 8;      // chunks that a warp has in flight
+inline constexpr int kPairs = 2;      // vectors of the few rows that a thread has in flight
+inline constexpr int kFewBytes = 40960;
+
+/// Elements of a vector of 16 bytes. Rows belong to one class if their distance is a multiple of it.
+template <class Element>
+inline constexpr int kFewRowsVector = 16 / int(sizeof(Element));
+
+/// Elements of K that four lanes load.
+template <class Element>
+inline constexpr int kFewRowsChunk = 4 * kFewRowsVector<Element>;
+
+/// The mma.sync of 16 rows, 8 columns and 32 bytes of K.
+template <class Element>
+struct FewRowsMma;
+template <>
+struct FewRowsMma<cute::half_t> : cute::SM80_16x8x16_F32F16F16F32_TN {};
+template <>
+struct FewRowsMma<cute::bfloat16_t> : cute::SM80_16x8x16_F32BF16BF16F32_TN {};
+template <>
+struct FewRowsMma<cute::tfloat32_t> : cute::SM80_16x8x8_F32TF32TF32F32_TN {};
+template <>
+struct FewRowsMma<int8_t> : cute::SM80_16x8x32_S32S8S8S32_TN {};
+template <>
+struct FewRowsMma<uint8_t> : cute::SM80_16x8x32_S32U8U8S32_TN {};
+template <>
+struct FewRowsMma<cute::float_e4m3_t> : cute::SM89_16x8x32_F32E4M3E4M3F32_TN {};
+template <>
+struct FewRowsMma<cute::float_e5m2_t> : cute::SM89_16x8x32_F32E5M2E5M2F32_TN {};
 
 /// How the work of a call is spread over CTAs. Each takes `blocks` blocks of one class, 1, 2 or 4; 8 / blocks warps divide the
 /// K of a block.
@@ -48,17 +72,17 @@ struct FewRowsGrid {
   int64_t items;  // CTAs for each class of one matrix
 
   /// Takes the `blocks` for which an SM reads least: rows of both operands, and what it could have read while CTAs begin and
-  /// end.
-  explicit FewRowsGrid(GemmShape const& shape) {
+  /// end. element_bytes: of A and of B.
+  FewRowsGrid(GemmShape const& shape, int element_bytes) {
     constexpr double kSms = 132, kAtOnce = 2;   // of an H200; CTAs of an SM
     constexpr double kMeanwhile = 24 * 1024.0;  // bytes
     int64_t const few = std::min(shape.m, shape.n), many = std::max(shape.m, shape.n);
-    int64_t const all = ceil_div(ceil_div(many, kRowClasses), kBlockRows);
-    classes = int(std::min<int64_t>(many, kRowClasses));
+    int64_t const row_classes = 16 / element_bytes, all = ceil_div(ceil_div(many, row_classes), kBlockRows);
+    classes = int(std::min(many, row_classes));
     auto const rows_of_sm = [&](int taken) {
       double const ctas = double(classes) * double(ceil_div(all, taken)) * double(shape.batch);
       return std::max(std::ceil(ctas / kSms), kAtOnce) *
-             (double(kBlockRows * taken + few) + kMeanwhile / (2.0 * double(shape.k)));
+             (double(kBlockRows * taken + few) + kMeanwhile / (element_bytes * double(shape.k)));
     };
     for (int more = 2; more <= 4; more *= 2) {
       if (rows_of_sm(more) < rows_of_sm(blocks)) { blocks = more, log_k_warps = more == 2 ? 2 : 1; }
@@ -67,16 +91,19 @@ struct FewRowsGrid {
   }
 };
 
-template <class Element>
+template <class Element, class Sum>
 struct FewRowsStorage {
-  alignas(16) Element few[kFewElements];                        // rows of `pitch` elements
-  alignas(16) float sums[kFewRowsWarps][kFewRows][kBlockRows];  // of a warp
+  alignas(16) Element few[kFewBytes / sizeof(Element)];       // rows of `pitch` elements
+  alignas(16) Sum sums[kFewRowsWarps][kFewRows][kBlockRows];  // of a warp
 };
 
 /// The vector of a chunk that may lie partly outside of its row: loaded whole or in single elements, all of which can be in
 /// flight at once, and put together later.
 template <class Element>
 class RaggedVector {
+  static constexpr int kVector = kFewRowsVector<Element>;
+  using Word = std::conditional_t<sizeof(Element) == 1, uint8_t, std::conditional_t<sizeof(Element) == 2, uint16_t, uint32_t>>;
+
  public:
   /// The vector at element `at` of a row of `along`, which is aligned; zeros in place of elements outside. Nothing unless
   /// `used`.
@@ -86,18 +113,21 @@ class RaggedVector {
     CUTE_UNROLL
     for (int j = 0; j < kVector; ++j) {
       if (used && !inside && at + j >= 0 && at + j < along) {
-        words_[j] = __ldg(reinterpret_cast<uint16_t const*>(row + at + j));
+        words_[j] = __ldg(reinterpret_cast<Word const*>(row + at + j));
       }
     }
   }
   CUTE_DEVICE uint4 vector() const {
-    auto const pair = [&](int j) { return uint32_t(words_[j]) | uint32_t(words_[j + 1]) << 16; };
-    return {whole_.x | pair(0), whole_.y | pair(2), whole_.z | pair(4), whole_.w | pair(6)};
+    uint32_t words[4] = {whole_.x, whole_.y, whole_.z, whole_.w};
+    constexpr int kSize = int(sizeof(Element));
+    CUTE_UNROLL
+    for (int j = 0; j < kVector; ++j) { words[j * kSize / 4] |= uint32_t(words_[j]) << j * kSize % 4 * 8; }
+    return {words[0], words[1], words[2], words[3]};
   }
 
  private:
   uint4 whole_{};
-  uint16_t words_[kVector] = {};
+  Word words_[kVector] = {};
 };
 
 }  // namespace detail
@@ -126,10 +156,10 @@ namespace detail {
 
 /// One lane's part of the sums of a block: of the few rows lane / 4 and lane / 4 + 8, and of the block's rows lane % 4 * 2 and
 /// the next.
-template <class Element>
+template <class Element, class Sum>
 class FewRowsSums {
-  using Mma = std::conditional_t<std::is_same_v<Element, cute::half_t>, cute::SM80_16x8x16_F32F16F16F32_TN,
-                                 cute::SM80_16x8x16_F32BF16BF16F32_TN>;
+  using Mma = FewRowsMma<Element>;
+  using Register = std::remove_extent_t<typename Mma::DRegisters>;
 
  public:
   /// Adds the products of a vector of the lane's row of the block, in memory order, and of the vectors of the few rows at the
@@ -143,14 +173,17 @@ class FewRowsSums {
     Mma::fma(sum_[0], sum_[1], sum_[2], sum_[3], low.z, high.z, low.w, high.w, b.z, b.w, sum_[0], sum_[1], sum_[2], sum_[3]);
   }
 
-  CUTE_DEVICE void store(float (&sums)[kFewRows][kBlockRows]) const {
+  CUTE_DEVICE void store(Sum (&sums)[kFewRows][kBlockRows]) const {
+    struct alignas(2 * sizeof(Sum)) Columns {
+      Sum first, second;
+    };
     int const row = int(threadIdx.x) % 32 / 4, column = int(threadIdx.x) % 4 * 2;
-    *reinterpret_cast<float2*>(&sums[row][column]) = {sum_[0], sum_[1]};
-    *reinterpret_cast<float2*>(&sums[row + 8][column]) = {sum_[2], sum_[3]};
+    *reinterpret_cast<Columns*>(&sums[row][column]) = {Sum(sum_[0]), Sum(sum_[1])};
+    *reinterpret_cast<Columns*>(&sums[row + 8][column]) = {Sum(sum_[2]), Sum(sum_[3])};
   }
 
  private:
-  float sum_[4] = {};
+  Register sum_[4] = {};
 };
 
 /// Copies the columns of the few rows from `begin` to `end`, which count from `shift` elements before their beginning, to
@@ -159,18 +192,26 @@ template <class Config>
 CUTE_DEVICE void copy_few_rows(FewRowsParams<Config> const& params, typename Config::A::Element const* few, int shift,
                                int begin, int end, typename Config::A::Element* to) {
   using Element = typename Config::A::Element;
-  static_assert(kFewRowsThreads == kFewRows * 2 * kVector, "a thread for each element beside the aligned vectors of the rows");
-  int const row_of_end = int(threadIdx.x) / (2 * kVector);
-  bool const at_begin = threadIdx.x / kVector % 2 == 0;
-  Element const* const row_with_end = few + row_of_end * params.ld_few;
-  int const whole = cute::min((kVector - misalignment(row_with_end)) % kVector, params.k);
-  int const behind = cute::max(whole, params.k - misalignment(row_with_end + params.k));
-  int const at_end = (at_begin ? 0 : behind) + int(threadIdx.x) % kVector;
-  int const column_of_end = at_end + shift - begin;
-  bool const has_end = row_of_end < params.few_rows && at_end < (at_begin ? whole : params.k) && column_of_end >= 0 &&
-                       column_of_end < end - begin;
-  Element of_end{};
-  if (has_end) { of_end = row_with_end[at_end]; }
+  constexpr int kVector = kFewRowsVector<Element>;
+  // The elements beside the aligned vectors of the rows, one by one.
+  constexpr int kEnds = (kFewRows * 2 * kVector + kFewRowsThreads - 1) / kFewRowsThreads;
+  Element ends[kEnds] = {};
+  Element* places_of_ends[kEnds] = {};
+  CUTE_UNROLL
+  for (int i = 0; i < kEnds; ++i) {
+    int const index = int(threadIdx.x) + i * kFewRowsThreads;
+    int const row = index / (2 * kVector);
+    bool const at_begin = index / kVector % 2 == 0;
+    Element const* const line = few + row * params.ld_few;
+    int const whole = cute::min((kVector - misalignment(line)) % kVector, params.k);
+    int const behind = cute::max(whole, params.k - misalignment(line + params.k));
+    int const at = (at_begin ? 0 : behind) + index % kVector;
+    int const column = at + shift - begin;
+    if (row < params.few_rows && at < (at_begin ? whole : params.k) && column >= 0 && column < end - begin) {
+      ends[i] = line[at];
+      places_of_ends[i] = to + row * params.pitch + column;
+    }
+  }
 
   unsigned const vectors = unsigned(params.few_rows) * params.vectors_of_slab.divisor;
   CUTE_NO_UNROLL
@@ -202,7 +243,10 @@ CUTE_DEVICE void copy_few_rows(FewRowsParams<Config> const& params, typename Con
     }
   }
   __syncthreads();
-  if (has_end) { to[row_of_end * params.pitch + column_of_end] = of_end; }
+  CUTE_UNROLL
+  for (int i = 0; i < kEnds; ++i) {
+    if (places_of_ends[i] != nullptr) { *places_of_ends[i] = ends[i]; }
+  }
 }
 
 }  // namespace detail
@@ -214,7 +258,9 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
   using namespace detail;
   using Element = typename Config::A::Element;
   using ElementD = typename Config::ElementD;
-  __shared__ FewRowsStorage<Element> storage;
+  using Sum = typename Config::ElementAccumulator;
+  constexpr int kVector = kFewRowsVector<Element>, kChunk = kFewRowsChunk<Element>;
+  __shared__ FewRowsStorage<Element, Sum> storage;
   launch_dependent_grids();
   wait_on_dependent_grids();
 
@@ -225,7 +271,7 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
   int const k_warps = 1 << params.log_k_warps, blocks = kFewRowsWarps >> params.log_k_warps;
   int const part = warp % k_warps;  // of K
   int const first_block = int(above - batch * params.items.divisor) * blocks;
-  auto const row_of = [&](int block, int row) { return in_class + kRowClasses * ((first_block + block) * kBlockRows + row); };
+  auto const row_of = [&](int block, int row) { return in_class + kVector * ((first_block + block) * kBlockRows + row); };
 
   Element const* const few = params.few + batch * params.batch_stride_few;
   int row = row_of(warp / k_warps, int(threadIdx.x) % 32 / 4);
@@ -243,7 +289,7 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
 
   using Functor = EpilogueFunctor<typename Config::Epilogue::Functor>;
   Functor const functor(params.functor);
-  FewRowsSums<Element> sums;
+  FewRowsSums<Element, Sum> sums;
   CUTE_NO_UNROLL
   for (int begin = 0; begin < columns; begin += params.slab) {
     int const end = cute::min(begin + params.slab, chunks * kChunk);
@@ -293,7 +339,7 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
     int const block = i / kSums, of_few = i % kSums / kBlockRows, of_block = i % kBlockRows;
     int const of_many = row_of(block, of_block);
     if (of_few >= params.few_rows || of_many >= params.many_rows) { continue; }
-    float sum = 0;
+    Sum sum = 0;
 #pragma unroll 2
     for (int j = 0; j < k_warps; ++j) { sum += storage.sums[block * k_warps + j][of_few][of_block]; }
     int const m = params.few_of_m ? of_few : of_many, n = params.few_of_m ? of_many : of_few;
@@ -308,10 +354,11 @@ __global__ void __launch_bounds__(kFewRowsThreads, 2)
 }
 
 /// Does the kernel compute products of this shape?
-inline bool takes_few_rows(GemmShape const& shape) {
+template <class Config>
+bool takes_few_rows(GemmShape const& shape) {
   constexpr int64_t kMostK = 1 << 30;  // so that the end of a slab behind the last one is an int
   if (shape.k == 0 || shape.k > kMostK || shape.empty() || std::min(shape.m, shape.n) > kFewRows) { return false; }
-  detail::FewRowsGrid const grid(shape);
+  detail::FewRowsGrid const grid(shape, int(sizeof(typename Config::A::Element)));
   return grid.classes * grid.items <= 0x7fffffff / shape.batch;
 }
 
@@ -322,7 +369,7 @@ template <class Config, class Args>
 bool few_rows_pay(Args const& args) {
   auto const is_extent = [](int64_t extent) { return extent > 0 && extent <= kLargestExtent; };
   if (!is_extent(args.m) || !is_extent(args.n) || !is_extent(args.k) || !is_extent(args.batch)) { return false; }
-  if (!takes_few_rows({args.m, args.n, args.k, args.batch})) { return false; }
+  if (!takes_few_rows<Config>({args.m, args.n, args.k, args.batch})) { return false; }
   constexpr double kLaunch = 2.5, kCopyingLaunches = 6;
   constexpr double kCtaRate = 2.2e4, kRowsOfCta = 8;                       // of the smallest CTAs
   constexpr double kRate = 2.5e6, kCopyRate = 1.5e6, kMemoryRate = 3.5e6;  // bytes in a microsecond
@@ -337,7 +384,9 @@ bool few_rows_pay(Args const& args) {
 template <class Config>
 Status run_sm90_few_rows(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
   static_assert(Config::A::kContiguousK && Config::B::kContiguousK, "rows of both operands are loaded as vectors");
-  static_assert(sizeof(typename Config::A::Element) == 2, "mma.sync is of elements of two bytes");
+  using Element = typename Config::A::Element;
+  static_assert(std::is_same_v<Element, typename Config::B::Element>, "either operand may have the few rows");
+  constexpr int kVector = detail::kFewRowsVector<Element>;
   if (launch == Launch::kNo) { return Status::kSuccess; }
   bool const few_of_m = args.m <= args.n;
   FewRowsParams<Config> params{};
@@ -352,18 +401,18 @@ Status run_sm90_few_rows(GemmArguments<Config> const& args, cudaStream_t stream,
   params.k = int(args.k);
   params.few_of_m = few_of_m;
 
-  detail::FewRowsGrid const grid(args.shape());
+  detail::FewRowsGrid const grid(args.shape(), int(sizeof(Element)));
   params.log_k_warps = grid.log_k_warps;
   params.classes = FastDivmod(unsigned(grid.classes));
   params.items = FastDivmod(unsigned(grid.items));
   // Shared memory holds slabs of equal size. Rows of 64 bytes more than a multiple of 128: eight lanes then load from all
   // banks.
-  constexpr int64_t kMultiple = 64, kBeside = 32;
-  int64_t const most = (detail::kFewElements / params.few_rows - kBeside) / kMultiple * kMultiple;
-  int64_t const columns = args.k + detail::kVector;
+  constexpr int64_t kMultiple = 8 * kVector, kBeside = 4 * kVector;
+  int64_t const most = (detail::kFewBytes / int64_t(sizeof(Element)) / params.few_rows - kBeside) / kMultiple * kMultiple;
+  int64_t const columns = args.k + kVector;
   params.slab = int(detail::ceil_div(detail::ceil_div(columns, detail::ceil_div(columns, most)), kMultiple) * kMultiple);
   params.pitch = params.slab + int(kBeside);
-  params.vectors_of_slab = FastDivmod(unsigned(params.slab / detail::kVector));
+  params.vectors_of_slab = FastDivmod(unsigned(params.slab / kVector));
 
   params.c = args.c;
   params.ldc = args.ldc;
