@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+enum { kComplex = 5 }; /* a DLDataTypeCode */
+
 typedef struct {
   void* data;
   int32_t device_type, device_id, ndim;

@@ -299,8 +299,9 @@ PyMODINIT_FUNC PyInit_mmagen_fast(void) {
   PyObject* const caller = made == NULL ? NULL : PyType_FromSpec(&caller_spec);
   requires_grad = PyUnicode_InternFromString("requires_grad");
   is_neg = PyUnicode_InternFromString("is_neg");
+  is_conj = PyUnicode_InternFromString("is_conj");
   cuda_stream = PyUnicode_InternFromString("cuda_stream");
-  if (caller == NULL || requires_grad == NULL || is_neg == NULL || cuda_stream == NULL ||
+  if (caller == NULL || requires_grad == NULL || is_neg == NULL || is_conj == NULL || cuda_stream == NULL ||
       PyModule_AddIntConstant(made, "MOST_FURTHER", kMostFurther) != 0 ||
       PyModule_AddIntConstant(made, "MOST_BYTES", kMostBytes) != 0 || PyModule_AddObject(made, "Caller", caller) != 0) {
     return NULL;

@@ -25,9 +25,9 @@ from mmagen.core.cache import cache_root
 from mmagen.core.process import capture
 from mmagen.plan.arguments import Arguments, Extent, Tensor
 
-# DLDataTypeCode and bits, as in tensors.py; not of complex arrays, which may be conjugate views.
+# DLDataTypeCode and bits, as in tensors.py.
 _TYPES = {"s8": (0, 8), "u8": (1, 8), "s32": (0, 32), "f16": (2, 16), "f32": (2, 32), "tf32": (2, 32), "f64": (2, 64)}
-_TYPES |= {"bf16": (4, 16), "e4m3": (10, 8), "e5m2": (12, 8)}
+_TYPES |= {"bf16": (4, 16), "e4m3": (10, 8), "e5m2": (12, 8), "c64": (5, 128)}
 # For each operand, the mode that is the last dimension of its array.
 _LAST = {"a": "K", "b": "N", "d": "N"}
 _EXTENTS = ("1", "m", "n", "k", "batch")

@@ -10,7 +10,7 @@
 #include "fast_caller.h"
 #include "fast_operands.h"
 
-static PyObject *requires_grad, *is_neg, *cuda_stream; /* interned names */
+static PyObject *requires_grad, *is_neg, *is_conj, *cuda_stream; /* interned names */
 
 static Exchange* exchange_of(Caller* self, PyObject* type) {
   PyObject* known = PyDict_GetItemWithError(self->exchanges, type);
@@ -26,24 +26,26 @@ static Exchange* exchange_of(Caller* self, PyObject* type) {
   return (Exchange*)PyLong_AsVoidPtr(known);
 }
 
-/* 1: plain, 0: to be looked at by kernel.py, -1: an exception. */
-static int is_plain(PyObject* tensor) {
+/* Does a method of the tensor return False? Not after an exception. */
+static bool denies(PyObject* tensor, PyObject* method) {
+  PyObject* const answer = PyObject_CallMethodNoArgs(tensor, method);
+  bool const denied = answer == Py_False;
+  Py_XDECREF(answer);
+  return denied;
+}
+
+/* Is its memory what it stands for? torch negates and conjugates when elements are read. Only complex tensors are asked for
+ * conjugation: each question takes time. */
+static bool is_plain(PyObject* tensor, bool is_complex) {
   PyObject* const grad = PyObject_GetAttr(tensor, requires_grad);
-  if (grad == NULL) { return -1; }
-  bool const has_grad = grad != Py_False;
-  Py_DECREF(grad);
-  if (has_grad) { return 0; }
-  PyObject* const negated = PyObject_CallMethodNoArgs(tensor, is_neg);
-  if (negated == NULL) { return -1; }
-  bool const has_sign = negated != Py_False;
-  Py_DECREF(negated);
-  return !has_sign;
+  bool const has_none = grad == Py_False;
+  Py_XDECREF(grad);
+  return has_none && denies(tensor, is_neg) && (!is_complex || denies(tensor, is_conj));
 }
 
 static bool read_tensor(Caller* self, Exchange* api, PyObject* object, DLTensor* tensor) {
-  int const plain = is_plain(object);
-  if (plain != 1 || api->tensor_from_object(object, tensor) != 0) { return false; }
-  return tensor->device_type == self->device_type;
+  if (api->tensor_from_object(object, tensor) != 0 || tensor->device_type != self->device_type) { return false; }
+  return is_plain(object, tensor->code == kComplex);
 }
 
 static bool read_operand(Caller* self, Exchange* api, PyObject* object, Type type, Operand* found) {

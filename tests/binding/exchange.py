@@ -10,18 +10,19 @@ import numpy as np
 
 from mmagen.binding.tensors import CPU, _DLTensor
 
-_CODES = {"i": 0, "u": 1, "f": 2}
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5}
 _TensorFromObject = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_DLTensor))
 _Allocate = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Array:
-    """values: the array of numpy that it stands for."""
+    """values: the array of numpy whose memory it has. conjugated: it stands for the conjugates of what is there."""
 
     requires_grad = False
 
-    def __init__(self, values: np.ndarray, device: int = 0):
+    def __init__(self, values: np.ndarray, device: int = 0, conjugated: bool = False):
         self.values = values
+        self.conjugated = conjugated
         self._shape = (ctypes.c_int64 * values.ndim)(*values.shape)
         self._strides = (ctypes.c_int64 * values.ndim)(*(step // values.itemsize for step in values.strides))
         self.seen = _DLTensor(
@@ -38,6 +39,10 @@ class Array:
 
     def is_neg(self) -> bool:
         return False
+
+    def is_conj(self) -> bool:
+        assert self.values.dtype.kind == "c", "the question costs time"
+        return self.conjugated
 
 
 @_TensorFromObject
