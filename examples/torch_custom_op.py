@@ -14,6 +14,9 @@ import torch
 
 import mmagen
 
+TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "c64": torch.complex128}
+TYPES |= {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "s8": torch.int8, "u8": torch.uint8, "s32": torch.int32}
+
 
 def custom_op(name: str, kernel: mmagen.Kernel) -> torch.library.CustomOpDef:
     """`mmagen::<name>(a, b)` for torch: a @ b by the kernel."""
@@ -34,8 +37,7 @@ def torch_type(kernel: mmagen.Kernel) -> torch.dtype:
     """The type of the kernel's results, which are row-major."""
     description = kernel.description["d"]
     assert description["contiguous"] == "N", "register_fake would have to say that the result is column-major"
-    words = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "s32": torch.int32}
-    return words[description["type"]]
+    return TYPES[description["type"]]
 
 
 def graph_of(function, *inputs: torch.Tensor) -> tuple[torch.cuda.CUDAGraph, torch.Tensor]:
