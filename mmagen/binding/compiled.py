@@ -15,6 +15,7 @@ from mmagen.core.process import capture
 from mmagen.core.reads import Reading
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.toolchain.identity import compilers, open_cache
+from mmagen.toolchain.temporary import check_temporary_folder
 
 # cudart is static: the library needs no CUDA at run time but the driver.
 _FLAGS = ("-shared", "-cudart", "static", "-Xlinker", "--no-undefined", "-Xlinker", "--exclude-libs,libcudart_static.a")
@@ -34,6 +35,7 @@ def compiled(project: Path, name: str, arch: str | None) -> Entry:
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     entry = cache.find("shared", key)
     if entry is None:
+        check_temporary_folder(env)
         with tempfile.TemporaryDirectory(prefix="mmagen-link-") as scratch:
             made = Path(scratch) / f"lib{name}.so"
             steps: list[list[str | Path]] = [

@@ -24,6 +24,7 @@ from mmagen.host_runtime.build import build_runner, link_library
 from mmagen.host_runtime.library import HostLibrary
 from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import compilers, include_folders, open_cache
+from mmagen.toolchain.temporary import check_temporary_folder
 
 # As in the project's CMakeLists.txt. The host code is to be called by name, so it is not hidden.
 _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG", "-O3")
@@ -169,6 +170,7 @@ def _compiled(
     command += ["-gencode", f"arch=compute_{target},code=compute_{target}", "-I", "include", "-isystem", headers]
     command += ["-MD", "-MF", "made/read.d"]
     began = time.time_ns()
+    check_temporary_folder(compiler.env)
     done = capture([*command, f"src/{name}.cu"], timeout_s=None, cwd=scratch, env=dict(compiler.env))
     if done.exit_code != 0 or not (made / f"{name}.ptx").is_file():
         return _Unit("", made, (done.stderr or done.stdout).strip() or "nvcc failed", done.seconds, False)

@@ -29,6 +29,7 @@ from mmagen.core.progress import Progress
 from mmagen.core.reads import Reading, outside
 from mmagen.core.targets import cmake_list
 from mmagen.toolchain.model import Toolchain
+from mmagen.toolchain.temporary import check_temporary_folder
 
 Keep = Callable[[Job, BuildResult, Mapping[str, Path], Reading], BuildResult]
 
@@ -131,6 +132,7 @@ def _configure(site: _Site, places: Mapping[str, Job]) -> tuple[dict[str, Job], 
     The compilers are probed in the first attempt only: CMake remembers them in the build folder.
     """
     alive = dict(places)
+    check_temporary_folder(site.env)
     while True:
         (site.scratch / "CMakeLists.txt").write_text(_superproject(alive), "utf-8")
         done = capture(_cmake_command(site), timeout_s=None, env=site.env)

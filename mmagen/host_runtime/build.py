@@ -16,6 +16,7 @@ from mmagen.core.process import capture
 from mmagen.core.reads import Reading, outside, read_depfile
 from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import compilers, include_folders, open_cache
+from mmagen.toolchain.temporary import check_temporary_folder
 
 _SOURCES = ("runner.cpp", "cuda_runtime.cpp", "memory.cpp", "tensor_map.cpp")
 _HEADERS = ("state.h",)
@@ -66,6 +67,7 @@ def _key(*facts: Any) -> str:
 
 
 def _run(command: Sequence[str | Path], folder: Path, env: Mapping[str, str]) -> None:
+    check_temporary_folder(env)
     done = capture(command, timeout_s=None, cwd=folder, env=dict(env))
     if done.exit_code != 0:
         raise BuildError(f"the host code for emulation does not link:\n{(done.stderr or done.stdout).strip()}")

@@ -15,6 +15,7 @@ from mmagen.core.process import capture
 from mmagen.host_runtime.build import build_runner, link_library
 from mmagen.host_runtime.library import HostLibrary
 from mmagen.toolchain.find import COMPILE, Toolchain, find_toolchain
+from mmagen.toolchain.temporary import check_temporary_folder
 
 _STANDARD = "-std=c++17"
 _FLAGS = ("-O3", "-DNDEBUG", "-lineinfo", "--expt-relaxed-constexpr", "-Xcompiler=-fPIC")
@@ -63,6 +64,7 @@ def _unit(source: Path, arch: str, folder: Path, flags: Sequence[str], toolchain
     if _is_fresh(made, {"command": words, "versions": versions}):
         return 0.0
     made.unlink(missing_ok=True)
+    check_temporary_folder(os.environ)
     done = capture(command, timeout_s=None, cwd=folder)
     if done.exit_code != 0 or not all((folder / output).is_file() for output in outputs):
         errors = [line for line in (done.stderr or done.stdout).splitlines() if "error" in line]

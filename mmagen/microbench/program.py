@@ -25,6 +25,7 @@ from mmagen.families.peak.unit import HEADERS, LOOP_HEADERS, header, header_file
 from mmagen.microbench.measure import Program
 from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import compilers, include_folders, open_cache
+from mmagen.toolchain.temporary import check_temporary_folder
 
 # What an accumulator's registers weigh in compile time beside the loop itself; a batch is full at _FULL.
 _WEIGHT_OF_LOOP, _FULL = 24, 5000
@@ -70,6 +71,7 @@ class _Site:
             self.toolchain.cutlass.path,
             *arguments,
         ]
+        check_temporary_folder(self.env)
         return capture(command, timeout_s=None, env=dict(self.env), cwd=self.scratch)
 
 
