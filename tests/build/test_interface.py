@@ -12,7 +12,7 @@ from tests.support.interface import interface_of
 pytestmark = pytest.mark.nvcc
 
 # A kernel of one tile, one with an unaligned form, further arguments, elements that share bytes, TMA, pairs of columns, a
-# workspace, one that it needs, and groups; other tests of every run compile most of them too.
+# workspace, one that it needs, groups, and groups with matrices of their own; other tests of every run compile most of them too.
 SPECS = (
     "hello_micro",
     "sm80_gemm_classic",
@@ -23,6 +23,8 @@ SPECS = (
     "c2_stream",
     "pc1_x6",
     "groups",
+    "pointers_pingpong",
+    "pointers_blocks",
 )
 
 

@@ -175,7 +175,7 @@ class Interface:
                 (-2, "that device 0 reaches"),
             ):
                 symbol, read = self.task.symbol, name != "c"  # beta is 0
-                asked = [*call(symbol("can_run"), self._good()), *text(symbol("error_text"))]
+                asked = [*call(symbol("can_run"), self._with_all()), *text(symbol("error_text"))]
                 reply = self._ask(["foreign", str(place), str(device), *asked])
                 status = Status.FOREIGN_MEMORY if read else Status.SUCCESS
                 if reply.values != [status] or (
@@ -219,6 +219,11 @@ class Interface:
         return self.task.product.spec.grouped == "contiguous"
 
     @property
+    def _has_pointers(self) -> bool:
+        """Has each group matrices of its own? a to d are then arrays of pointers, and batch strides are not read."""
+        return self.task.product.spec.grouped == "pointers"
+
+    @property
     def _is_behind(self) -> bool:
         return self.task.run_symbol != self.task.symbol("run")
 
@@ -242,6 +247,15 @@ class Interface:
         return operands(self.task.product, self.task.problem, "zeros", 1)
 
     def _good(self) -> bytes:
+        """A good call. Groups with matrices of their own have its leading dimensions: those of each are known on the device."""
+        given = self._struct.from_buffer_copy(self._with_all())
+        for _, name in self.task.product.arguments.members:
+            if name.startswith("group_ld"):
+                setattr(given, name, 0)
+        return bytes(given)
+
+    def _with_all(self) -> bytes:
+        """A good call with all arguments that the kernel has."""
         workspace = Workspace(_ROOM, _ROOM) if (self.task.library or self.task.product).takes_workspace else Workspace()
         return host.multiply_arguments(self.task, self._operands(), self._places(), workspace)
 
@@ -259,10 +273,11 @@ class Interface:
         a_row = data.a.columns if plan.majors[0] == "K" else data.a.rows
         good = [Case(Status.SUCCESS, {})]
         pointers = [Case(Status[f"NULL_{name.upper()}"], {name: 0}, says=f"{name} is NULL") for name in "abd"]
-        bytes_of = {name: getattr(data, name).view.itemsize for name in "abd"}
+        bytes_of = {name: 8 if self._has_pointers else getattr(data, name).view.itemsize for name in "abd"}
         misaligned = [
-            Case(Status[f"MISALIGNED_{name.upper()}"], {f"+{name}": 1}, says=f"not aligned to {size} bytes")
+            Case(Status[f"MISALIGNED_{name.upper()}"], {f"+{name}": more}, says=f"not aligned to {size} bytes")
             for name, size in bytes_of.items()
+            for more in {size // 2, 1}
             if size > 1
         ]
         short = [Case(Status[f"SHORT_LD{name.upper()}"], {f"+ld{name}": -1}, says=f"ld{name} is ") for name in "abd"]
@@ -369,11 +384,14 @@ class Interface:
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
         cases += [Case(Status.SUCCESS, {"batch": 0}), Case(Status.SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
         shared = {"batch": 2, **strides, "batch_stride_d": 0}
-        cases += [Case(Status.SUCCESS, shared) if self._stacked else Case(Status.SHARED_D, shared, says="batch is 2")]
+        not_read = self._stacked or self._has_pointers
+        cases += [Case(Status.SUCCESS, shared) if not_read else Case(Status.SHARED_D, shared, says="batch is 2")]
         apart = {"batch": 2, **strides, "batch_stride_d": 1 << 30}
         for name in "abd":
             cases += [self._negative(name, apart), Case(Status.SUCCESS, {f"batch_stride_{name}": -16})]
-        if self.task.product.spec.grouped:
+        if self._has_pointers:
+            cases += self._lines_of_groups()
+        elif self.task.product.spec.grouped:
             bytes_of = {"a": self._operands().a.view.itemsize, "b": self._operands().b.view.itemsize}
             unaligned = [({f"+{name}": 8}, f"{name} is 0x") for name in "ab"]
             unaligned += [({f"+ld{name}": 8 // bytes_of[name]}, f"ld{name} is ") for name in "ab"]
@@ -383,13 +401,30 @@ class Interface:
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
         if self.task.product.needs_workspace:
             cases += [Case(Status.SHORT_WORKSPACE, {"workspace": 0}, says="workspace is NULL; this call needs one")]
-            few = (-1, 1000)
+            few = (-1, 100)
             cases += [Case(Status.SHORT_WORKSPACE, {"workspace_bytes": n}, says=f"workspace_bytes is {n}, fewer") for n in few]
             cases += [Case(Status.MISALIGNED_WORKSPACE, {"+workspace": 8})]
             cases += self._pieces()
         elif self.task.product.takes_workspace:
             cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
+
+    def _lines_of_groups(self) -> list[Case]:
+        """A leading dimension is read unless each group has its own; TMA loads A and B."""
+        bytes_of = {name: getattr(self._operands(), name).view.itemsize for name in "ab"}
+        unaligned = {name: {f"+ld{name}": 8 // size} for name, size in bytes_of.items()}
+        own = {name: {f"group_ld{name}": _C} for name in "abd"}
+        cases = [
+            Case(_NOT_FOR_TMA, more, says=f"ld{name} is ") for name, one in unaligned.items() for more in (one, one | own["d"])
+        ]
+        cases += [Case(Status.SUCCESS, one | own[name]) for name, one in unaligned.items()]
+        cases += [Case(Status.SUCCESS, one | {"k": 0}) for one in unaligned.values()]
+        wrong = (0, 1, -(2**63), _WRAPPING)
+        cases += [Case(Status.SUCCESS, one | {f"ld{name}": ld}) for name, one in own.items() for ld in wrong]
+        for one in self.task.product.arguments.of_groups:
+            if one.pitched:
+                cases += [Case(Status.SUCCESS, {f"ld_{one.name}": ld, f"group_ld_{one.name}": _C}) for ld in wrong]
+        return cases
 
     def _packed(self, extents: dict[str, int]) -> dict[str, float]:
         """A call of these extents with the least leading dimensions that TMA takes."""
@@ -416,7 +451,7 @@ class Interface:
     def _negative(self, name: str, apart: dict[str, float]) -> Case:
         """A negative batch stride, of calls with several matrices of this kind."""
         changes = apart | {f"batch_stride_{name}": -16}
-        if self._stacked and name != "b":
+        if self._has_pointers or (self._stacked and name != "b"):
             return Case(Status.SUCCESS, changes)
         return Case(Status[f"NEGATIVE_STRIDE_{name.upper()}"], changes, says=f"batch_stride_{name} is -16")
 

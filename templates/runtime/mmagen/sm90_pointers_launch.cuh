@@ -75,6 +75,15 @@ Status check_pointer_arrays(Args const& args, bool reads_c) {
   return Status::kSuccess;
 }
 
+/// Do lines of A and B begin at multiples of 16 bytes, as far as the host knows: where all groups have the leading dimension of
+/// the call?
+template <class Call, class Args>
+bool common_lines_are_aligned(Args const& args) {
+  auto const aligned = [](void const* own, int64_t ld, int bytes) { return own != nullptr || ld * bytes % 16 == 0; };
+  return aligned(args.group_lda, args.lda, int(sizeof(typename Call::A::Element))) &&
+         aligned(args.group_ldb, args.ldb, int(sizeof(typename Call::B::Element)));
+}
+
 /// Bytes of workspace for so many groups, aligned to 16 bytes.
 template <class Config>
 int64_t bytes_of_groups(int64_t groups) {
@@ -132,9 +141,12 @@ Status run_sm90_pointers(Args const& public_args, cudaStream_t stream, Launch la
   status = detail::check_pointer_arrays(public_args, reads_c);
   if (status != Status::kSuccess) { return status; }
   // The kernel that prepares the groups does not check that a leading dimension common to all groups is less than 2^40 bytes.
-  // The alignment of the groups' pointers and lines is known on the device only, and is checked there.
-  status = call.k > 0 ? detail::why_not_for_tma<Config>(call) : Status::kSuccess;
-  if (status == Status::kFarApartA || status == Status::kFarApartB) { return status; }
+  // The alignment of the groups' own pointers and lines is known on the device only, and is checked there.
+  if (call.k > 0) {
+    status = detail::why_not_for_tma<Config>(call);
+    if (status == Status::kFarApartA || status == Status::kFarApartB) { return status; }
+    if (!detail::common_lines_are_aligned<CallOperands<Config>>(public_args)) { return Status::kNotForTma; }
+  }
   int64_t const needed = detail::bytes_of_groups<Config>(call.batch);
   if (public_args.workspace == nullptr || public_args.workspace_bytes < needed) { return Status::kShortWorkspace; }
   if (!is_aligned(public_args.workspace, 16)) { return Status::kMisalignedWorkspace; }

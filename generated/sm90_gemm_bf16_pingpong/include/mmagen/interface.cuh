@@ -355,7 +355,8 @@ struct LastCall : LastStatus {
     }
     if (code >= int(Status::kMisalignedA) && code <= int(Status::kMisalignedD)) {
       int const i = code - int(Status::kMisalignedA);
-      return say("%s is %p, not aligned to %d bytes", matrices[i].name, matrices[i].pointer, matrices[i].bytes);
+      return say("%s is %p, not aligned to %d bytes", matrices[i].name, matrices[i].pointer,
+                 has_pointers() ? int(sizeof(void*)) : matrices[i].bytes);
     }
     return false;
   }
@@ -389,6 +390,14 @@ struct LastCall : LastStatus {
       if (std::strcmp(one.name, name) == 0) { found = one; }
     }
     return found;
+  }
+
+  /// Are a, b, c and d arrays of pointers, to the matrices of groups?
+  bool has_pointers() const { return further("group_lda").name != nullptr; }
+
+  /// The same of a leading dimension that all groups have, where they do not have their own. own: the member for those.
+  bool about_common_lines(char letter, char const* own, int64_t ld, int bytes) {
+    return further(own).pointer == nullptr && about_lines(letter, nullptr, ld, 0, bytes);
   }
 
   bool about_metadata() {
@@ -483,6 +492,10 @@ struct LastCall : LastStatus {
       case Status::kUnalignedA: return about_lines('a', args.a, args.lda, args.batch_stride_a, interface.bytes_a);
       case Status::kUnalignedB: return about_lines('b', args.b, args.ldb, args.batch_stride_b, interface.bytes_b);
       case Status::kNotForTma:
+        if (has_pointers()) {
+          return about_common_lines('a', "group_lda", args.lda, interface.bytes_a) ||
+                 about_common_lines('b', "group_ldb", args.ldb, interface.bytes_b);
+        }
         return about_lines('a', args.a, args.lda, args.batch_stride_a, interface.bytes_a) ||
                about_lines('b', args.b, args.ldb, args.batch_stride_b, interface.bytes_b);
       case Status::kAlphaNotInteger: return say("alpha is %g; this kernel takes a 32-bit integer", args.alpha);
