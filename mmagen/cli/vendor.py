@@ -10,6 +10,7 @@ from mmagen.cli.build import cutlass_headers, load_specs
 from mmagen.cli.outputs import show
 from mmagen.core.errors import ExitCode, SpecError, UsageError
 from mmagen.generate.manifest import MANIFEST, recorded, with_vendored
+from mmagen.spec.values import RESERVED_TARGETS
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
 
@@ -54,6 +55,8 @@ def _name(into: Path, name: str | None) -> str:
         remedy = "use letters, digits and _"
     if not _NAME.match(name):
         raise UsageError(f"{name!r} is no C identifier; {remedy}")
+    if name in RESERVED_TARGETS:
+        raise UsageError(f"{name!r} is the name of a target of every CMake build; give the library another one with --name")
     return name
 
 

@@ -45,7 +45,7 @@ def _project(plan: ProjectPlan, tests: bool, with_figures: bool) -> dict[str, by
     sources = {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}
     if not tests:
         if "tests/CMakeLists.txt.j2" not in sources:
-            raise UsageError(f"{plan.name} is a program of tests/ alone: build it with its tests")
+            raise UsageError(f"{plan.name} is a program of tests/ alone; mmagen build --tests makes it")
         sources = {path: source for path, source in sources.items() if not path.startswith("tests/")}
     files = shown.files
     for path, source in sources.items():

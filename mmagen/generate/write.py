@@ -55,7 +55,7 @@ def write(files: Mapping[str, bytes], folder: Path, force: bool = False) -> Writ
         if os.path.islink(folder):
             raise UsageError(f"{folder} is a symbolic link; name the folder that it leads to")
         if not os.path.isdir(folder):
-            raise UsageError(f"{folder} is a file; name another folder with -o, or move it away")
+            raise UsageError(f"{folder} is a file; name another folder, or move it away")
         with _locked(folder):
             return _update(files, folder, force)
     except OSError as error:
@@ -134,7 +134,7 @@ def _update(files: Mapping[str, bytes], folder: Path, force: bool) -> Written:
     if listed is None and not force and _holds_something(root):
         raise UsageError(
             f"{folder} is not empty and holds no readable {MANIFEST}, so it is no project of mmagen; name another "
-            "folder with -o, or --force to write into it (files that are in the way are kept as <file>.orig)"
+            "folder, or --force to write into it (files that are in the way are kept as <file>.orig)"
         )
     changes = _compare(files, root, listed)
     if changes.in_the_way and not force:

@@ -56,7 +56,8 @@ _NAMESPACES = "mmagen std cute cutlass cuda main linux unix"
 # The name is a CMake target as well (policy CMP0037).
 _TARGETS = """all clean edit_cache help install list_install_components package package_source rebuild_cache test
 ALL_BUILD INSTALL PACKAGE RUN_TESTS ZERO_CHECK"""
-RESERVED_NAMES = frozenset(f"{_KEYWORDS} {_NAMESPACES} {_TARGETS}".split())
+RESERVED_TARGETS = frozenset(_TARGETS.split())
+RESERVED_NAMES = RESERVED_TARGETS | frozenset(f"{_KEYWORDS} {_NAMESPACES}".split())
 # Of CUDA's and CUTLASS's headers; all other names at global scope are in global_names.txt.
 _GLOBAL_PREFIXES = re.compile(r"cuda[A-Z]|cu[A-Z]|CU[A-Za-z0-9_]|CUTE_|CUTLASS_|atomic[A-Z]|pthread_")
 _NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"

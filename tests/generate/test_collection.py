@@ -94,6 +94,12 @@ def test_what_is_no_place_or_name_is_refused(tmp_path, capsys):
     assert code == 2 and "'3rd' is no C identifier; give the library a name with --name" in said
     code, _, said = vendor(spec, "--into", tmp_path / "x", "--name", "a-b", capsys=capsys)
     assert code == 2 and "'a-b' is no C identifier; use letters, digits and _" in said
+    code, _, said = vendor(spec, "--into", tmp_path / "test", capsys=capsys)  # which CMake refuses
+    assert code == 2 and "'test' is the name of a target of every CMake build; give the library another one with --name" in said
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/own").touch()
+    code, _, said = vendor(spec, "--into", tmp_path / "full", capsys=capsys)
+    assert code == 2 and "it is no project of mmagen; name another folder, or --force to write into it" in said
     assert mmagen.build(spec, tmp_path) == tmp_path / "hello_micro"
     code, _, said = vendor(spec, "--into", tmp_path / "hello_micro", capsys=capsys)
     assert code == 2 and "is a project of mmagen build; vendor into another folder" in said

@@ -320,5 +320,5 @@ def test_without_pictures_a_project_compiles_to_the_same(name, monkeypatch):
 
 
 def test_a_project_that_is_all_test_is_not_built_without():
-    with pytest.raises(UsageError, match="hello_peak is a program of tests/ alone: build it with its tests"):
+    with pytest.raises(UsageError, match="hello_peak is a program of tests/ alone; mmagen build --tests makes it"):
         render(planned("hello_peak"), tests=False)
