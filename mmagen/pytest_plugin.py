@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mmagen.verify.run import RunResult
 
 _SUFFIX = ".mma.yaml"
+_FIELDS = ("max_abs_err", "bound", "ms_median", "device")  # of a record, in reports
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,8 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    folders = [Path(folder) for folder in parent.config.getini("mmagen_specs")]
-    if file_path.name.endswith(_SUFFIX) or (file_path.suffix == ".yaml" and file_path.parent in folders):
+    folders = [Path(folder).resolve() for folder in parent.config.getini("mmagen_specs")]
+    if file_path.name.endswith(_SUFFIX) or (file_path.suffix == ".yaml" and file_path.parent.resolve() in folders):
         found: pytest.Collector = SpecFile.from_parent(parent, path=file_path)
         return found
     return None
@@ -171,9 +172,7 @@ class _Item(pytest.Item):
     def judge(self, result: RunResult) -> None:
         """Raises KernelFailure, or skips, as the first record that did not pass says."""
         for record in result.records:
-            for field in ("max_abs_err", "bound", "ms_median", "device"):
-                if record[field] is not None:
-                    self.user_properties.append((field, record[field]))
+            self._report({field: record[field] for field in _FIELDS if record[field] is not None})
             if record["disposition"] in ("not_supported", "not_run"):
                 pytest.skip(str(record["reason"]))
             if record["disposition"] != "passed":
@@ -181,13 +180,22 @@ class _Item(pytest.Item):
         if result.reason or not result.records:
             raise KernelFailure(result.reason or "the program reported nothing")
 
+    def _report(self, figures: Mapping[str, Any]) -> None:
+        """To the captured output, which `junit_logging` puts into the JUnit file; as properties only in the family that has them:
+        a file of the other one is valid by Jenkins's schema."""
+        text = ", ".join(f"{field} {value}" for field, value in figures.items())
+        self.add_report_section("call", "stdout", f"{text}\n")
+        if self.config.getini("junit_family") in ("xunit1", "legacy"):
+            self.user_properties.extend(figures.items())
+
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, KernelFailure):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        return self.path, 0, f"{self.path.name}::{self.name}"
+        # In what ends as the node's id does pytest would replace dots, and the name could not be pasted back.
+        return self.path, 0, f"{self.name} of {self.path.name}"
 
 
 class EmulatedItem(_Item):

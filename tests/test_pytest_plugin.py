@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import xmlschema
 
 pytestmark = pytest.mark.nvcc
 
@@ -56,13 +58,31 @@ def test_each_problem_is_an_item(specs):
 
 
 def test_items_run_on_several_workers_and_are_reported(specs):
-    code, said = run(specs, "-n", "2", "--mmagen-on", "cpu", "--junitxml", "out.xml")
+    code, said = run(specs, "-n", "2", "--mmagen-on", "cpu", "--junitxml", "out.xml", "-o", "junit_logging=system-out")
     assert code == 0 and "2 passed" in said, said
+    xmlschema.XMLSchema(ROOT / "tests/report/junit-10.xsd").validate(specs / "out.xml")
     suite = ElementTree.parse(specs / "out.xml").getroot()[0]
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["2", "0", "0", "0"]
-    facts = {one.get("name"): one.get("value") for one in suite.iter("property")}
+    for printed in suite.iter("system-out"):
+        error, bound = re.search(r"max_abs_err (\S+), bound (\S+), device cpu-ptx\n", printed.text).groups()
+        assert 0 <= float(error) <= float(bound)
+    assert len(list(suite.iter("system-out"))) == 2 and all(float(case.get("time")) > 0 for case in suite.iter("testcase"))
+
+
+def test_figures_are_properties_in_the_family_that_has_them(specs):
+    code, said = run(specs, "-k", "uniform", "--mmagen-on", "cpu", "--junitxml", "out.xml", "-o", "junit_family=xunit1")
+    assert code == 0, said
+    facts = {one.get("name"): one.get("value") for one in ElementTree.parse(specs / "out.xml").iter("property")}
     assert facts["device"] == "cpu-ptx" and float(facts["bound"]) >= float(facts["max_abs_err"])
-    assert all(float(case.get("time")) > 0 for case in suite.iter("testcase"))
+
+
+def test_printed_names_can_be_pasted_back(specs):
+    (specs / "some.folder").mkdir()
+    (specs / "fma.mma.yaml").rename(specs / "some.folder/fma.mma.yaml")
+    names = re.findall(r"^(\S+::\S+) PASSED", run(specs, "-v", "--mmagen-on", "cpu")[1], re.M)
+    assert names == [f"some.folder/{item}" for item in ITEMS]
+    code, said = run(specs, names[0], "--mmagen-on", "cpu")
+    assert code == 0 and "1 passed" in said, said
 
 
 def test_without_a_gpu_items_of_one_are_skipped(specs, monkeypatch):
@@ -97,9 +117,10 @@ def test_folders_of_specs_are_configured(specs):
     (specs / "kernels").mkdir()
     shutil.copy(MICRO, specs / "kernels/one.yaml")
     shutil.copy(MICRO, specs / "other.yaml")
-    (specs / "pytest.ini").write_text("[pytest]\nmmagen_specs = kernels\n")
-    said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu")[1]
-    assert "kernels/one.yaml::32x32x8-uniform" in said and "other.yaml" not in said
+    for written in ("kernels", "./kernels/", "kernels/../kernels"):
+        (specs / "pytest.ini").write_text(f"[pytest]\nmmagen_specs = {written}\n")
+        said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu")[1]
+        assert "kernels/one.yaml::32x32x8-uniform" in said and "other.yaml" not in said, written
 
 
 def test_a_wrong_kernel_fails_with_a_sentence(specs):
