@@ -122,6 +122,7 @@ static bool take_output(Caller* self, Exchange* api, Lists* all, Py_ssize_t grou
   if (out == NULL) { return false; }
   PyList_SET_ITEM(all->results, group, out);
   of->d.of.ld = ld_of(&of->d.of, self->d);
+  if (!fits_32_bits(&of->d.of)) { return false; }
   return of->d.of.rows == of->a.of.rows && of->d.of.columns == of->b.of.columns / self->columns_of_element;
 }
 
@@ -213,7 +214,11 @@ static bool upload(Caller* self, void* to, void const* data, int64_t bytes, void
   int capturing = 1;
   if (self->copy == NULL || self->is_capturing == NULL) { return false; }
   if (self->is_capturing(stream, &capturing) != 0 || capturing != 0) { return false; }
-  return self->copy((uint64_t)(uintptr_t)to, data, (size_t)bytes, stream) == 0;
+  int error;
+  Py_BEGIN_ALLOW_THREADS; /* the driver may wait for the stream, and the stream for a function of the host that runs in Python */
+  error = self->copy((uint64_t)(uintptr_t)to, data, (size_t)bytes, stream);
+  Py_END_ALLOW_THREADS;
+  return error == 0;
 }
 
 static bool launch_lists(Caller* self, Exchange* api, DLTensor const* like, Lists const* all, Struct* call, void* stream,

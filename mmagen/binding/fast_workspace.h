@@ -93,6 +93,7 @@ static bool take_room(Caller* self, Exchange* api, DLTensor const* like, Struct*
 static void give_back(Caller* self, Room* room) {
   if (room->managed != NULL && room->managed->deleter != NULL) { room->managed->deleter(room->managed); }
   if (room->pointer == NULL) { return; }
+  PyErr_Clear(); /* where the call fails: Python functions must not be called with an exception set */
   PyObject* const done = PyObject_CallOneArg(self->give_back, room->pointer);
   Py_XDECREF(done);
   Py_DECREF(room->pointer);

@@ -323,3 +323,22 @@ def test_without_memory_of_the_library_it_is_left_to_python(calls, monkeypatch):
     found = calls("plain")
     given = usual(found.kernel)
     assert found.by_c(given) is None and isinstance(found.by_python(given), dict)
+
+
+def test_memory_is_given_back_where_the_library_has_none_left(calls, monkeypatch):
+    memory: dict[int, np.ndarray] = {}
+
+    def take(size: int, stream: int) -> int:
+        if memory:
+            raise MemoryError("for the arrays there was some, for the workspace there is none")
+        made = np.zeros(size, np.uint8)
+        memory[made.ctypes.data] = made
+        return int(made.ctypes.data)
+
+    def give_back(address: int) -> None:
+        for one in [*iter([address])]:  # which fails where an exception is set
+            del memory[one]
+
+    monkeypatch.setattr(fast, "_no_functions", lambda: (None, take, give_back, 0, 0))
+    found = calls("plain")
+    assert found.by_c(usual(found.kernel)) is None and not memory
