@@ -215,7 +215,8 @@ static bool upload(Caller* self, void* to, void const* data, int64_t bytes, void
   if (self->copy == NULL || self->is_capturing == NULL) { return false; }
   if (self->is_capturing(stream, &capturing) != 0 || capturing != 0) { return false; }
   int error;
-  Py_BEGIN_ALLOW_THREADS; /* the driver may wait for the stream, and the stream for a function of the host that runs in Python */
+  /* The driver may wait for the stream, which may wait for a function of the host that needs the GIL. */
+  Py_BEGIN_ALLOW_THREADS;
   error = self->copy((uint64_t)(uintptr_t)to, data, (size_t)bytes, stream);
   Py_END_ALLOW_THREADS;
   return error == 0;

@@ -19,6 +19,7 @@ from mmagen.build.log import KernelInfo
 from mmagen.core.cache import cache_is_off, cache_root
 from mmagen.core.targets import capability
 
+_WITHOUT_TMA = ("unaligned", "few_rows")  # in the names of kernels that borrow the Config of another one
 _SOURCES = ("include/", "src/", "CMakeLists.txt")  # what the kernels are made of
 
 
@@ -46,13 +47,13 @@ def keep(result: BuildResult, files: Mapping[str, bytes]) -> None:
 
 
 def _by_config(result: BuildResult, arch: str) -> dict[str, int]:
-    """The maximum over the kernels of each config; that for operands which TMA cannot address, and kernels without a config, which
+    """The maximum over the kernels of each config; those for operands which TMA cannot address, and kernels without a config, which
     copy operands or add up splits, are apart."""
     found: dict[str, int] = {}
     built = [kernel for kernel in result.ptxas if kernel.arch == arch]
     multiply = [kernel for kernel in built if "::Config" in kernel.demangled] or built
     for kernel in multiply:
-        if "unaligned" not in kernel.function:
+        if not any(word in kernel.function for word in _WITHOUT_TMA):
             config = _config(kernel, result.name)
             found[config] = max(found.get(config, 0), kernel.registers)
     return found

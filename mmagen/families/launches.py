@@ -20,23 +20,22 @@ G = TypeVar("G", bound=GemmPlan)
 
 
 def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: Callable[[GemmPlan], int]) -> list[Numbers]:
-    """Those of each kernel and of the problems that it is chosen for. ptxas: registers by the name of a kernel's config ("" for
-    a single kernel); estimate: of a kernel that is not in it."""
+    """Those of each choice and of the problems that it is chosen for. ptxas: registers by the name of a compiled kernel ("" for
+    a single one); estimate: of a kernel that is not in it."""
     found = []
-    costs = {config.name: config.cost for config in plan.configs}
-    for name, one in {config.name: config.plan for config in plan.configs}.items() if plan.configs else [("", plan)]:
+    choices = [(config.name, config.kernel, config.plan, config.cost) for config in plan.configs] or [("", "", plan, None)]
+    for name, kernel, one, cost in choices:
         operation = catalogue.known(one.atom.name)
-        residency = occupancy(one, ptxas.get(name) or estimate(one))
+        residency = occupancy(one, ptxas.get(kernel) or estimate(one))
         mine = [p for p in plan.problems if not plan.configs or library.choose(plan, p).name == name]
         launches = tuple((problem, launch(one, problem, device, residency.ctas)) for problem in mine)
         target = f"sm_{device.capability}{'a' if one.atom.arch_specific else ''}"
         per_cycle = rate(operation, target) if operation else None
         if per_cycle:  # a product of two elements may take several
             per_cycle //= one.accumulation.products
-        cost = costs.get(name)
         predicted = tuple(predicted_us(KernelShape.of(one), cost, call_of(plan, problem)) for problem in mine) if cost else ()
         elsewhere = cost is not None and not _may_be_of(device, one.scheduler.cluster_ctas, cost)
-        found.append(Numbers(name, device, residency, name in ptxas, per_cycle, launches, predicted, elsewhere=elsewhere))
+        found.append(Numbers(name, device, residency, kernel in ptxas, per_cycle, launches, predicted, elsewhere=elsewhere))
     return found
 
 

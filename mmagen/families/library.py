@@ -159,10 +159,10 @@ def _choices(plan: GemmPlan) -> list[pages.Row]:
 
 
 def maps(plan: GemmPlan) -> list[Map]:
-    """The maps of owners of each kernel."""
+    """The maps of owners of each compiled kernel."""
     if not plan.configs:
         return of_product(plan)
-    return [one for config in plan.configs for one in of_product(config.plan, config.name)]
+    return [one for name, kernel in plan.by_kernel.items() for one in of_product(cast(GemmPlan, kernel), name)]
 
 
 # --- Rules -----------------------------------------------------------------------------------------------------------

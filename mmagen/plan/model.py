@@ -48,6 +48,9 @@ class GmemCopy:
         return self.along * self.across
 
 
+MOST_BOX_LINES = 256  # CUtensorMap
+
+
 @dataclass(frozen=True)
 class Tma:
     """How TMA loads an operand's tile: in panels as wide as one swizzled line along the contiguous mode.

@@ -284,11 +284,13 @@ class Epilogue(Model):
     @model_validator(mode="before")
     @classmethod
     def _spell_out(cls, value: Any) -> Any:
-        if isinstance(value, (list, tuple)) and len(value) > MOST_OPERATIONS:
-            raise refuse(f"the list has {len(value)} operations", f"at most {MOST_OPERATIONS}")
-        if isinstance(value, dict) and isinstance(value.get("operations"), (list, tuple)):
-            return _with_cast(value)
-        return {"operations": value} if isinstance(value, (list, tuple)) else value
+        written = {"operations": value} if isinstance(value, (list, tuple)) else value
+        if not isinstance(written, dict) or not isinstance(written.get("operations"), (list, tuple)):
+            return written
+        written = _with_cast(written)
+        if (many := len(written["operations"])) > MOST_OPERATIONS:
+            raise refuse(f"the list has {many} operations", f"at most {MOST_OPERATIONS}")
+        return written
 
     @model_validator(mode="after")
     def _in_order(self) -> Epilogue:

@@ -7,10 +7,12 @@ import re
 import pytest
 
 from mmagen.core.errors import SpecError, SpecFaults
-from mmagen.families import plan
+from mmagen.families import library, plan
 from mmagen.families.entries import entries
+from mmagen.families.launches import numbers
 from mmagen.families.library import choose
 from mmagen.generate.render import render
+from mmagen.plan.devices import DEVICES
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
@@ -105,6 +107,13 @@ def test_bands_have_the_same_rows_of_tiles_in_every_cluster():
             .replace("epilogue", "scale: {a: 1x128, b: 128x128}\nepilogue"),
             "operands have scales: its kernel is compiled for one cluster",
         ),
+        (
+            config("[1, 2] [1, 1]")
+            .replace("64x128x16", "64x64x16")
+            .replace("[128, 128, 64]", "[384, 64, 64]")
+            .replace("[2, 1, 1]", "[3, 1, 1]"),
+            "a tile of A has 384 lines, of which TMA loads 256 in a box: its kernel is compiled for one cluster",
+        ),
         (config("[1, 1]").replace("clusters: [", "clusters: [{cluster: null}, "), "clusters[0].cluster"),
         (HEAD + "  - {name: tile, clusters: []}\n", "clusters"),
     ],
@@ -112,6 +121,14 @@ def test_bands_have_the_same_rows_of_tiles_in_every_cluster():
 def test_what_a_launch_cannot_decide_is_refused(text, says):
     found = refused(text)
     assert any(says in one for one in found), found
+
+
+def test_maps_and_registers_are_those_of_the_compiled_kernel():
+    it = planned(config("[2, 1] [1, 1]"))
+    titles = [one.title for one in library.maps(it)]
+    assert titles and len({*titles}) == len(titles)
+    found = numbers(it, DEVICES[0], {"tile": 150}, lambda _: 0)
+    assert [(one.kernel, one.measured) for one in found] == [("tile_c2x1", True), ("tile_c1x1", True)]
 
 
 def test_a_remedy_leaves_one_cluster():

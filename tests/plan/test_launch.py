@@ -176,10 +176,11 @@ def test_registers_of_a_library_are_those_of_its_configs(tmp_path, monkeypatch):
         kernel(f"{it.name}::mid", "sm_90a", 150, "sm90_kernel"),
         kernel(f"{it.name}::large", "sm_90a", 168, "sm90_kernel"),
         kernel(f"{it.name}::large", "sm_90a", 255, "sm90_unaligned_kernel"),
+        kernel(f"{it.name}::mid", "sm_90a", 254, "sm90_few_rows_kernel"),
     )
     registers.keep(BuildResult(it.name, tmp_path, True, ptxas=kernels, spec_sha=it.spec_sha), render(it))
     text = inspect(it)
-    assert "150 per thread, by ptxas" in text and "168 per thread, by ptxas" in text and "255" not in text
+    assert "150 per thread, by ptxas" in text and "168 per thread, by ptxas" in text and "255 per" not in text and "254 per" not in text
 
 
 def test_a_device_that_cannot_run_it_is_refused():

@@ -171,3 +171,6 @@ def test_a_mapping_with_operations_is_printed_with_its_type_and_contiguous_mode(
     assert "major beside a list without a cast; end the list with a cast" in found
     (found,) = refusals(text("{out: f32, operations: [alpha, {cast: bf16}]}"))
     assert "out beside a list with a cast" in found
+    for mapping in (f"{{operations: [{'relu, ' * 32}alpha]}}", f"{{out: f16, operations: [{'relu, ' * 32}]}}"):
+        (found,) = refusals(text(mapping))
+        assert "the list has 33 operations; at most 32" in found

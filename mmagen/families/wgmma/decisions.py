@@ -9,7 +9,7 @@ from mmagen.families.wgmma import mixed, pieces, scaling
 from mmagen.mma.atoms import Atom
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import budgets, rules
-from mmagen.plan.model import Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
+from mmagen.plan.model import MOST_BOX_LINES, Epilogue, Operand, SmemCopy, Swizzle, TiledMma, Tma
 from mmagen.plan.operands import VECTOR_BYTES, power_of_two_divisor
 from mmagen.plan.operations import columns_of_element, halves_columns, operations
 from mmagen.spec.model import Layout, Spec
@@ -21,7 +21,6 @@ EPILOGUE_ROWS = 16  # of D that a warp holds of one wgmma
 SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
 BARRIER_BYTES = 1024
 MOST_DEFAULT_STAGES = 12
-MOST_BOX_LINES = 256  # CUtensorMap
 SWIZZLE_LINES = 8  # after which every swizzle repeats
 # setmaxnreg; a thread that keeps this many would gain nothing by taking more.
 MOST_REGISTERS = 240

@@ -10,7 +10,7 @@ from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan.facts import Facts
-from mmagen.plan.model import Mainloop, Operand
+from mmagen.plan.model import MOST_BOX_LINES, Mainloop, Operand
 from mmagen.plan.operations import SUMS
 from mmagen.plan.plans import GemmPlan
 
@@ -100,6 +100,11 @@ class WgmmaGemmPlan(GemmPlan):
             "operands have scales": bool(self.mainloop.scales),
             "A is converted from weights": self.mainloop.weights is not None,
             "operands are split into pieces": self.mainloop.pieces is not None,
+        }
+        reasons |= {
+            f"a tile of {one.letter} has {one.extent_across} lines, of which TMA loads {MOST_BOX_LINES} in a box": True
+            for one in self.operands
+            if one.extent_across > MOST_BOX_LINES
         }
         return next((why for why, holds in reasons.items() if holds), "")
 
