@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family, Tunable
     from mmagen.mma.atoms import Atom
     from mmagen.plan.pipeline import Pipeline
-    from mmagen.plan.plans import ProjectPlan
+    from mmagen.plan.project import ProjectPlan
     from mmagen.spec.model import Spec
 
 # (value of the spec's key `kernel`, module with the FAMILY). The first family of a kernel that builds from the atom plans it.

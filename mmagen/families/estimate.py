@@ -18,7 +18,8 @@ from mmagen.plan.cost import Call, KernelShape, predicted_us, schedule, terms, t
 from mmagen.plan.devices import DEVICES, Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.model import Operand
-from mmagen.plan.plans import GemmPlan, ProjectPlan
+from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.plan.reach import Paths
 from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem

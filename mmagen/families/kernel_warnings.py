@@ -11,7 +11,8 @@ from mmagen.core.errors import SpecFaults
 from mmagen.core.layout_text import LayoutText
 from mmagen.plan import budgets
 from mmagen.plan.model import Operand
-from mmagen.plan.plans import GemmPlan, ProjectPlan
+from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import Spec
 
 Change = dict[str, Any]

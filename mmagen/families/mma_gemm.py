@@ -21,9 +21,10 @@ from mmagen.plan.maps import Map
 from mmagen.plan.model import Epilogue, Mainloop, TiledMma, TileScheduler
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.pipeline import Pipeline, by_all_warps
-from mmagen.plan.plans import GemmPlan, Text
+from mmagen.plan.plans import GemmPlan
 from mmagen.plan.policies import SINGLE_TILE, Policies, Policy, functor
 from mmagen.plan.problems import default_problems
+from mmagen.plan.project import Text
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, of_product
 from mmagen.spec.model import Problem, Spec

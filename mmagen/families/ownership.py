@@ -15,7 +15,8 @@ from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map, of_tile, tables
 from mmagen.plan.mma_sync import GENERATIONS
 from mmagen.plan.model import TiledMma
-from mmagen.plan.plans import OwnershipPlan, Text
+from mmagen.plan.plans import OwnershipPlan
+from mmagen.plan.project import Text
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 

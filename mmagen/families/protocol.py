@@ -12,7 +12,7 @@ from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map
 from mmagen.plan.pages import Section
 from mmagen.plan.pipeline import Pipeline
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 

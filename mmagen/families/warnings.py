@@ -12,7 +12,7 @@ from mmagen.core.errors import SpecFaults
 from mmagen.mma.atoms import find_atom, wgmma_widths, with_n
 from mmagen.plan.devices import Device, device_for
 from mmagen.plan.launch import Launch, Numbers
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import Problem, Spec
 
 POOR = 0.8  # busy places of all waves, below which a launch is worth a warning

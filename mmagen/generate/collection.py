@@ -11,7 +11,7 @@ from mmagen.core.targets import cmake_list
 from mmagen.generate import manifest
 from mmagen.generate.render import definitions, render
 from mmagen.generate.templates import project_file, rendered
-from mmagen.plan.plans import ProjectPlan, Text
+from mmagen.plan.project import ProjectPlan, Text
 
 _SHARED = {
     "CMakeLists.txt": "collection/CMakeLists.txt.j2",

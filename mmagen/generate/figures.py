@@ -12,7 +12,7 @@ from mmagen.draw.svg import Picture
 from mmagen.families import family_of, pipelines
 from mmagen.generate.licence import licensed
 from mmagen.plan.maps import Map
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 
 _MOST_PIPELINES = 4  # of 13 to 20 KB each
 _FOLDER = "figures"

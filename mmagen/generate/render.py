@@ -18,7 +18,7 @@ from mmagen.generate.figures import NONE, Figures, figures
 from mmagen.generate.headers import with_headers
 from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.facts import INTERFACE_VERSION
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 
 # libyaml's dumper, if available, writes the same bytes in a fraction of the time.
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

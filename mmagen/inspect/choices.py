@@ -7,7 +7,7 @@ import json
 from mmagen.mma import catalogue
 from mmagen.mma.operation import Operation
 from mmagen.plan import pages
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 
 _NOT_DECISIONS = ("mmagen", "name", "problems", "configs")
 

@@ -17,7 +17,7 @@ from mmagen.generate.manifest import MANIFEST
 from mmagen.generate.render import render
 from mmagen.inspect import page
 from mmagen.plan.pages import count
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 
 _ABSENT = "-"
 # What differs wherever the specs differ, and says nothing more.

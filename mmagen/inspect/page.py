@@ -14,7 +14,7 @@ from mmagen.inspect import choices, numbers
 from mmagen.plan.devices import Device, device_for
 from mmagen.plan.launch import Numbers
 from mmagen.plan.pages import Section
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 
 if TYPE_CHECKING:
     from mmagen.draw.svg import Picture

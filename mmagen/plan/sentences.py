@@ -7,7 +7,7 @@ from dataclasses import replace
 from mmagen.mma.atoms import Atom, ElementType
 from mmagen.plan.model import Epilogue
 from mmagen.plan.operations import formula
-from mmagen.plan.plans import Text
+from mmagen.plan.project import Text
 from mmagen.spec.model import Spec
 
 DECISIONS = "instruction, TiledMMA, tiles, shared-memory layouts, copies"  # what config.cuh holds

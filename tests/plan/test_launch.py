@@ -180,7 +180,12 @@ def test_registers_of_a_library_are_those_of_its_configs(tmp_path, monkeypatch):
     )
     registers.keep(BuildResult(it.name, tmp_path, True, ptxas=kernels, spec_sha=it.spec_sha), render(it))
     text = inspect(it)
-    assert "150 per thread, by ptxas" in text and "168 per thread, by ptxas" in text and "255 per" not in text and "254 per" not in text
+    assert (
+        "150 per thread, by ptxas" in text
+        and "168 per thread, by ptxas" in text
+        and "255 per" not in text
+        and "254 per" not in text
+    )
 
 
 def test_a_device_that_cannot_run_it_is_refused():

@@ -14,7 +14,7 @@ from mmagen.families.reading import read
 from mmagen.generate.render import render
 from mmagen.inspect import flow
 from mmagen.inspect.page import inspect
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import json_schema
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -26,7 +26,8 @@ from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.ptx.scopes import GPU, reaches
 from mmagen.emulate.report.trace import Trace
 from mmagen.emulate.sync.cluster_exits import ClusterExits
-from mmagen.emulate.sync.mbarriers import Mbarriers, Place
+from mmagen.emulate.sync.mbarrier import Place
+from mmagen.emulate.sync.mbarriers import Mbarriers
 
 
 @dataclass

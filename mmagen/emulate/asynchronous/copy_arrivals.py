@@ -14,7 +14,8 @@ from mmagen.emulate.asynchronous.cp_async import PendingCopies
 from mmagen.emulate.hazards.clocks import ClockRow, Clocks
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
-from mmagen.emulate.sync.mbarriers import Mbarriers, Place
+from mmagen.emulate.sync.mbarrier import Place
+from mmagen.emulate.sync.mbarriers import Mbarriers
 
 
 @dataclass

@@ -18,7 +18,8 @@ from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.memory.owned import OwnedMemory
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.sync.cluster_exits import ClusterExits
-from mmagen.emulate.sync.mbarriers import Mbarriers, Place
+from mmagen.emulate.sync.mbarrier import Place
+from mmagen.emulate.sync.mbarriers import Mbarriers
 
 
 @dataclass

@@ -17,7 +17,7 @@ from mmagen.emulate.ops.mbarriers import shared_address
 from mmagen.emulate.ops.memory import native_address
 from mmagen.emulate.ops.reductions import operation_of, reduction
 from mmagen.emulate.ptx.model import Instruction
-from mmagen.emulate.sync.mbarriers import Place
+from mmagen.emulate.sync.mbarrier import Place
 
 _CHUNK = 16
 

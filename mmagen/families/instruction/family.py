@@ -19,7 +19,7 @@ from mmagen.plan import pages
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map, of_operation
-from mmagen.plan.plans import Text
+from mmagen.plan.project import Text
 from mmagen.plan.rules import one_tile_problem_faults
 from mmagen.plan.sentences import header
 from mmagen.plan.trials import Trials

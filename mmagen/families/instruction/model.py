@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmagen.core.layout_text import LayoutText
 from mmagen.plan import cxx
 from mmagen.plan.facts import Facts
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 
 if TYPE_CHECKING:
     from mmagen.mma.accumulation import Accumulation

@@ -15,7 +15,7 @@ from mmagen.plan import pages
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.maps import Map, of_operation
-from mmagen.plan.plans import Text
+from mmagen.plan.project import Text
 from mmagen.plan.rules import one_tile_problem_faults
 from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec

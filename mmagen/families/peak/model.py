@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mmagen.families.peak.loops import Loop
 from mmagen.families.peak.rates import rates
 from mmagen.mma.operation import Operation
-from mmagen.plan.plans import ProjectPlan
+from mmagen.plan.project import ProjectPlan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,9 +24,10 @@ from mmagen.plan.maps import Map
 from mmagen.plan.model import TiledMma, TileScheduler
 from mmagen.plan.operations import as_applied
 from mmagen.plan.pipeline import Pipeline
-from mmagen.plan.plans import GemmPlan, Text
+from mmagen.plan.plans import GemmPlan
 from mmagen.plan.policies import Policies, functor
 from mmagen.plan.problems import default_problems
+from mmagen.plan.project import Text
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import (
     Trials,

@@ -14,7 +14,8 @@ from mmagen.mma.atoms import TYPES
 from mmagen.plan import pages
 from mmagen.plan.arguments import NO_ARGUMENTS, Argument, Arguments, Extent, Tensor
 from mmagen.plan.model import TiledMma
-from mmagen.plan.plans import GemmPlan, Text
+from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import Text
 from mmagen.plan.reach import FAR
 from mmagen.spec.groups import Groups
 from mmagen.spec.model import Problem, Spec

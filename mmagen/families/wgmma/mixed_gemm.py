@@ -12,7 +12,7 @@ from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.sparse_rules import with_aligned_lines
 from mmagen.plan import sentences
 from mmagen.plan.operands import VECTOR_BYTES
-from mmagen.plan.plans import Text
+from mmagen.plan.project import Text
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec

@@ -9,7 +9,7 @@ from typing import Any
 from mmagen.families import library
 from mmagen.families.wgmma import pieces
 from mmagen.families.wgmma.model import WgmmaGemmPlan
-from mmagen.plan.plans import Text
+from mmagen.plan.project import Text
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec

@@ -11,7 +11,8 @@ from mmagen.core.errors import Fault
 from mmagen.mma.atoms import TYPES
 from mmagen.plan import pages
 from mmagen.plan.arguments import Argument, Arguments, Extent, Tensor
-from mmagen.plan.plans import GemmPlan, Text
+from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import Text
 from mmagen.plan.reach import FAR
 from mmagen.spec.model import Problem
 
