@@ -23,7 +23,8 @@ from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import run_tasks, tasks
 from mmagen.verify.emulated.traced import trace
 from mmagen.verify.emulated.verify import emulate_all, parse_problem
-from tests.support.mutations import CONTROLS, EMULATOR, MUTATIONS, SPECS, asked, mutated
+from tests.support.mutation import EMULATOR
+from tests.support.mutations import CONTROLS, MUTATIONS, SPECS, asked, mutated
 from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc

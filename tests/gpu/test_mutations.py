@@ -17,7 +17,8 @@ from mmagen.generate.write import write
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.run import run
 from mmagen.verify.verdict import judge
-from tests.support.mutations import CONTROLS, GPU, MUTATIONS, asked, mutated, originals, project
+from tests.support.mutation import GPU
+from tests.support.mutations import CONTROLS, MUTATIONS, asked, mutated, originals, project
 
 pytestmark = pytest.mark.gpu
 
