@@ -58,7 +58,7 @@ _FEW_ROWS = tuple(
     one(f"few_rows_{name}", "few_rows", "sm90_few_rows", old, new, problem, seen, where=(EMULATOR,))
     for name, old, new, problem, seen in FEW_ROWS_FAULTS
 ) + tuple(
-    _one(f"few_rows_{name}", spec, "sm90_few_rows", old, new, problem, seen, where=(EMULATOR,))
+    one(f"few_rows_{name}", spec, "sm90_few_rows", old, new, problem, seen, where=(EMULATOR,))
     for name, spec, old, new, problem, seen in FEW_ROWS_OF_OTHER_SIZES
 )
 

@@ -16,6 +16,7 @@ from mmagen.plan.plans import GemmPlan
 
 _FEW_ROWS_TYPES = ("bf16", "f16", "tf32", "s8", "u8", "e4m3", "e5m2")  # of sm90_few_rows.cuh
 
+
 @dataclass(frozen=True, kw_only=True)
 class WgmmaMainloop(Mainloop):
     """promote: each k tile's sum is added to f32 registers. prefetch: stages prefetched into L2 while the previous kernel still

@@ -5,8 +5,9 @@
 // A fragment's four lanes of a row load 16 bytes each, the registers of two mma.sync. That orders K otherwise than mma.sync has
 // it, which changes no sum as long as both operands have the same order. Rows that lie as many apart as 16 bytes have elements
 // begin at the same place between multiples of 16 bytes, whatever the leading dimension is. A CTA takes such rows alone: they
-// are loaded as aligned vectors from `shift` elements before their beginning on, and the few rows are shifted by as much on their way to shared memory. Vectors with a row's first
-// or last elements are assembled of single ones; nothing outside of a row is read.
+// are loaded as aligned vectors from `shift` elements before their beginning on, and the few rows are shifted by as much on
+// their way to shared memory. Vectors with a row's first or last elements are assembled of single ones; nothing outside of a
+// row is read.
 #pragma once
 
 #include <algorithm>
@@ -112,9 +113,7 @@ class RaggedVector {
     if (used && inside) { whole_ = __ldcs(reinterpret_cast<uint4 const*>(row + at)); }
     CUTE_UNROLL
     for (int j = 0; j < kVector; ++j) {
-      if (used && !inside && at + j >= 0 && at + j < along) {
-        words_[j] = __ldg(reinterpret_cast<Word const*>(row + at + j));
-      }
+      if (used && !inside && at + j >= 0 && at + j < along) { words_[j] = __ldg(reinterpret_cast<Word const*>(row + at + j)); }
     }
   }
   CUTE_DEVICE uint4 vector() const {
