@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,9 @@ from mmagen.binding.errors import ArgumentError
 from mmagen.binding.further import check_names
 from mmagen.binding.groups import check_extents, listed
 from mmagen.binding.rows import TMA_ELEMENTS, count_and_batch, sizes_of
+from mmagen.binding.scalars import number
 from mmagen.binding.sparse import Compressed
+from mmagen.binding.tile import check_tile
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import BuildError, RunError
 from mmagen.emulate import EmulationError, Report
@@ -57,11 +60,11 @@ class Emulated:
     ) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
         """See Kernel.emulate."""
         plan = self.plan
+        if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
+            raise ArgumentError("timeout_s", f"it is {timeout_s!r}; pass seconds, more than 0, or None")
+        alpha, beta = (self._scalar(name, value) for name, value in (("alpha", alpha), ("beta", beta)))
         if plan.spec.grouped == "pointers":
             return self._of_groups(a, b, c, alpha, beta, timeout_s, further)
-        for name, value in (("alpha", alpha), ("beta", beta)):
-            if isinstance(value, complex | np.complexfloating):
-                raise ArgumentError(name, f"it is {value}; this kernel takes a real number")
         compressed = a if isinstance(a, Compressed) else None
         left = _array("a", compressed.values if compressed else a, plan.operand("A").element.word)
         right = _array("b", b, plan.operand("B").element.word)
@@ -70,10 +73,6 @@ class Emulated:
         if -(-k // plan.facts.packed_b) != right.shape[-2]:
             packed = f", {plan.facts.packed_b} to an element of b" if plan.facts.packed_b > 1 else ""
             raise ArgumentError("b", f"shape {right.shape}: {right.shape[-2]} rows, but a has {k} columns{packed}")
-        if plan.epilogue.scalar.word == "s32":
-            for name, value in (("alpha", alpha), ("beta", beta)):
-                if value != int(value):
-                    raise ArgumentError(name, f"it is {value}; this kernel takes an integer")
         source = None
         if beta != 0:
             if c is None:
@@ -90,11 +89,12 @@ class Emulated:
         count, batch = count_and_batch(
             sizes_of(plan.arguments), plan.arguments, further, counts, lambda _, value: np.shape(value)
         )
+        check_tile(plan.facts.description, {"m": m, "n": n, "k": k, "batch": count}, alpha, beta)
         if 0 in (m, n, count):
             return np.zeros((*(() if batch is None else (batch,)), m, n // columns), storage(plan.epilogue.out.word))
         if k == 0:
             raise ArgumentError("a", f"shape {left.shape}: a K of 0 is not emulated; on a GPU such a call writes beta * c")
-        problem = Problem(shape=(m, n, k), batch=count, alpha=float(alpha), beta=float(beta))
+        problem = Problem(shape=(m, n, k), batch=count, alpha=alpha, beta=beta)
         data = replace(self._operands(left, right, source, problem), **self._further(problem, further))
         task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
         found = self._multiply(task, data)
@@ -102,6 +102,20 @@ class Emulated:
             matrix = data.further[name]
             further[name][...] = (lines if matrix.columns_contiguous else lines.swapaxes(1, 2)).reshape(further[name].shape)
         return found[0] if batch is None else found
+
+    def _scalar(self, name: str, value: Any) -> float:
+        """alpha or beta. Raises ArgumentError."""
+        found = number(name, value)
+        if found is None:
+            array = np.asarray(value)
+            if array.size != 1 or array.dtype.kind not in "iuf":
+                raise ArgumentError(name, f"it is {repr(value)[:60]}; pass a number, or an array of one")
+            found = float(array.reshape(()))
+        if self.plan.epilogue.scalar.word == "s32" and not found.is_integer():
+            raise ArgumentError(name, f"it is {found:g}; this kernel takes an integer")
+        if not math.isfinite(found):
+            raise ArgumentError(name, f"it is {found:g}; finite numbers are emulated")
+        return found
 
     def _of_groups(
         self, a: Any, b: Any, c: Any, alpha: float, beta: float, timeout_s: float | None, further: Mapping[str, Any]
@@ -255,6 +269,8 @@ def _of_config(task: Task) -> Task:
 
 def _array(argument: str, value: Any, word: str) -> npt.NDArray[Any]:
     """A matrix or a batch of them, of the kernel's type."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(argument, "it has a mask, which a kernel cannot apply; pass an array without one")
     found = np.asarray(value)
     kind = storage(word)
     if found.dtype != kind:

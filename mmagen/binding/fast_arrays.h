@@ -121,7 +121,7 @@ static bool scalar(Caller* self, Exchange* api, PyObject* object, int32_t device
 static bool ask_library(Caller* self) {
   PyObject* const found = PyObject_CallNoArgs(self->functions);
   bool const usable = found != NULL && PyTuple_CheckExact(found) && PyTuple_GET_SIZE(found) == 5;
-  if (usable) {
+  if (usable && self->current_device == NULL) { /* another thread may have asked meanwhile */
     self->take = Py_NewRef(PyTuple_GET_ITEM(found, 1));
     self->give_back = Py_NewRef(PyTuple_GET_ITEM(found, 2));
     self->current_device = Py_NewRef(PyTuple_GET_ITEM(found, 0));

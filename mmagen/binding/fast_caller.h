@@ -24,17 +24,17 @@ typedef struct {
 
 enum { kMostBytes = 1024, kWorkspaces = 64, kAlignment = 256 };
 
-/* Of a kernel whose rows of groups lie in common matrices: which of its further arguments have the sizes of the groups, one of
- * them in a call, and how many elements such an argument has beside one for each group. count 0: another kernel. stacked: A, C
- * and D are a single matrix each, for all groups. */
+/* Of a kernel whose groups are rows of common matrices. sizes: places of the further arguments that give the sizes of groups,
+ * of which a call passes exactly one; beside: how many elements each has in addition to one per group. count: of these
+ * arguments, 0 for any other kernel. stacked: all groups share one A, one C and one D. */
 typedef struct {
   int count, stacked;
   int sizes[2], beside[2];
 } Groups;
 
-/* Of a kernel whose groups have matrices of their own: where the struct has the pointers to arrays of pointers (of A to D, then
- * of further tensors) and to arrays of numbers (M, N, K, four leading dimensions, then those of further tensors), in bytes. All
- * are arrays in one piece of memory, in this order. used: 0 for another kernel. */
+/* Of a kernel whose groups have matrices of their own: byte offsets of the members of the struct that point to arrays of
+ * pointers (of A to D, then of further tensors) and to arrays of numbers (M, N, K, four leading dimensions, then those of
+ * further tensors). The arrays lie in one allocation, in this order. used: 0 for any other kernel. */
 enum { kMostPointers = 4 + kMostFurther, kMostNumbers = 7 + kMostFurther };
 typedef struct {
   int used, pointer_count, number_count;

@@ -25,8 +25,8 @@ typedef struct {
   Py_ssize_t group;
 } Span;
 
-/* The lists of a call as tuples, which nothing changes meanwhile, and what becomes of them. pointers, numbers: what the device
- * reads, all groups of one list after another; NULL and 0 where there is no C. */
+/* The lists of a call, as tuples that no other thread can change, and what is made of them. pointers, numbers: the arrays that
+ * the device reads, one value for each group, list after list; NULL and 0 for C if there is none. */
 typedef struct {
   PyObject* arrays[kLists]; /* NULL: there is none; of D: they are to be made */
   PyObject* results;
@@ -77,7 +77,8 @@ static bool take_further(Caller* self, Exchange* api, PyObject* given, Lists* al
   return PyDict_GET_SIZE(given) == self->further_count;
 }
 
-/* A line alone ends anywhere. */
+/* The leading dimension that the device gets. Nothing is addressed by that of a single line, so it is rounded up to what TMA
+ * takes. */
 static int64_t ld_of(Matrices const* of, Type type) {
   int64_t const vector = type.bits > 8 ? kTmaBytes * 8 / type.bits : kTmaBytes;
   int64_t const lines = type.last_contiguous ? of->rows : of->columns;
@@ -106,7 +107,7 @@ static bool begins_where_tma_reads(Operand const* found, Type type) {
   return found->bytes == 0 || (((uintptr_t)first_byte(&found->tensor) | (uintptr_t)(found->of.ld * bytes)) % kTmaBytes) == 0;
 }
 
-/* Its D: that of `out`, or a new one. */
+/* The D of a group: that of `out`, or a new one. */
 static bool take_output(Caller* self, Exchange* api, Lists* all, Py_ssize_t group, Operands* of) {
   PyObject* out;
   if (all->arrays[kListD] == NULL) {
@@ -132,7 +133,7 @@ static void note(Operand const* found, Py_ssize_t group, Span* spans, Py_ssize_t
   spans[(*count)++] = (Span){begin, begin + found->bytes, group};
 }
 
-/* One group: its arrays are read, checked and noted. */
+/* Reads and checks the arrays of one group, and notes the bytes that they span. */
 static bool take_group(Caller* self, Exchange* api, Lists* all, Py_ssize_t group) {
   Operands of;
   Operand* const letters[] = {&of.a, &of.b, &of.c, &of.d};
@@ -179,8 +180,8 @@ static int by_begin(void const* s, void const* t) {
   return (first > second) - (first < second);
 }
 
-/* Groups run in any order: no D may lie in the D of another group, nor in what another group has beside. Spans that share no
- * element, as columns of one matrix, are left to groups.py too. */
+/* Groups run in any order: no D may overlap the D or any input of another group. If spans overlap although no element is
+ * shared, as those of two ranges of columns of one matrix do, groups.py decides. */
 static bool groups_are_apart(Lists* all) {
   Py_ssize_t const count = all->written_count;
   qsort(all->written, (size_t)count, sizeof *all->written, by_begin);
@@ -205,7 +206,9 @@ static bool groups_are_apart(Lists* all) {
   return true;
 }
 
-/* What is left to do at the end: `bytes` from `data` to the device, in the order of the stream. */
+/* Copies `bytes` bytes of the host to the device, in the order of the stream; false if that fails, or if the stream is
+ * captured.
+ */
 static bool upload(Caller* self, void* to, void const* data, int64_t bytes, void* stream) {
   if (self->device_type == 1) {
     memcpy(to, data, (size_t)bytes);

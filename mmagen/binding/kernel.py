@@ -17,9 +17,11 @@ from mmagen.binding.further import members
 from mmagen.binding.libraries import ArrayLibrary, check_stream, library_of, stream_handle, wait_for
 from mmagen.binding.matrices import Matrices, check_no_overlap, matrices, storage
 from mmagen.binding.rows import TMA_ELEMENTS, count_and_batch, sizes_of
+from mmagen.binding.scalars import number
 from mmagen.binding.shared_library import Entry
 from mmagen.binding.sparse import Compressed, Compressor
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
+from mmagen.binding.tile import check_tile
 from mmagen.host_runtime.arguments import Arguments, struct_of
 from mmagen.plan.arguments import Arguments as Further
 from mmagen.plan.arguments import of_description
@@ -155,6 +157,7 @@ class Kernel:
         of_d = self._check_out(result, of_a, of_b, batch)
         others = [*mine.items(), *([("c", source[0])] if source else [])]
         extents = {"m": of_a.rows, "n": of_b.columns, "k": of_a.columns, "batch": count}
+        check_tile(self.description, extents, *(None if scalars[f"{x}_device"] else scalars[x] for x in ("alpha", "beta")))
 
         def view(name: str, value: Any) -> Tensor:
             found = library.view(name, value, handle)
@@ -302,11 +305,8 @@ class Kernel:
         found: dict[str, Any] = {}
         for name, value in (("alpha", alpha), ("beta", beta)):
             found[f"{name}_device"] = 0
-            if isinstance(value, int | float):
-                try:
-                    found[name] = float(value)
-                except OverflowError:
-                    raise ArgumentError(name, "it is larger than any f64; pass a smaller number") from None
+            if (given_number := number(name, value)) is not None:
+                found[name] = given_number
                 continue
             found[name] = 0.0
             given = library.view(name, value, handle)

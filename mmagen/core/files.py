@@ -17,5 +17,5 @@ def content(path: Path, largest: int = _LARGEST) -> bytes:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if len(found) > largest:
-        raise UsageError(f"{path} has more than {largest >> 20} MiB, which no such file has")
+        raise UsageError(f"{path} is larger than {largest >> 20} MiB, the most that is read of such a file")
     return found

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _STAGING = ".new-"  # of removal too: what a killed process leaves is removed by the next one that writes there
-# Folders of the cache, and what an item of each is. Nothing else in the cache folder is touched.
+# Folders of the cache, and what an item of each is. Nothing else in the cache folder is touched: it may be one that somebody else
+# uses too, and has a folder of the same name.
 KINDS = {
     "builds": "compiled projects",
     "ptx": "kernels as PTX",
@@ -21,8 +23,12 @@ KINDS = {
     "binding": "compiled modules for Python",
     "templates": "compiled templates",
     "cuda": "linked CUDA toolkits",
+    "registers": "registers of kernels",
 }
-_BOOKS = ("reads", "digests.json")  # which files entries were made from; of no use without them
+_ITEM = re.compile(r"[0-9a-f]{16,64}|[0-9a-f]*-[0-9a-f]{24}\.json")
+# Which files entries were made from; of no use without them.
+_READS, _DIGESTS = "reads", "digests.json"
+_LIST = re.compile(r"(?:[a-z]+-)?[0-9a-f]{40,64}\.json")
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ def items(root: Path) -> list[Item]:
         Item(kind, path, *_measured(path))
         for kind in KINDS
         for path in sorted(_children(root / kind))
-        if not path.name.startswith(_STAGING)
+        if _ITEM.fullmatch(path.name)
     ]
 
 
@@ -65,11 +71,19 @@ def prune(root: Path, now: float, days: float | None, most_bytes: int | None) ->
 def clear(root: Path) -> list[Item]:
     """Remove everything that mmagen keeps in the cache folder; files of others there stay."""
     gone = [item for item in items(root) if _remove(item.path)]
-    for name in (*KINDS, *_BOOKS):
-        _remove(root / name)
-    with contextlib.suppress(OSError):
-        root.rmdir()  # if nothing else is in it
+    for path in (root / _DIGESTS, *_lists(root)):
+        _remove(path)
+    for folder in (*(root / kind for kind in KINDS), root / _READS, root):
+        for left in _children(folder):
+            if left.name.startswith(_STAGING):
+                _delete(left)
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # if nothing else is in it
     return gone
+
+
+def _lists(root: Path) -> list[Path]:
+    return [path for path in _children(root / _READS) if _LIST.fullmatch(path.name)]
 
 
 def _children(folder: Path) -> list[Path]:
@@ -112,15 +126,17 @@ def _forget(root: Path) -> None:
     """Remove lists of entries none of which is left, and the sets of files that no list names."""
     present = {item.path.name for item in items(root)}
     named: set[str] = set()
-    lists = [path for path in _children(root / "reads") if not path.name.startswith(("set-", _STAGING))]
-    for path in lists:
+    sets = [path for path in _lists(root) if path.name.startswith("set-")]
+    for path in _lists(root):
+        if path in sets:
+            continue
         pairs = _pairs(path)
         if any(entry in present for _, entry in pairs):
             named |= {read_set for read_set, _ in pairs}
         else:
             _delete(path)
-    for path in _children(root / "reads"):
-        if path.name.startswith("set-") and path.stem.removeprefix("set-") not in named:
+    for path in sets:
+        if path.stem.removeprefix("set-") not in named:
             _delete(path)
 
 

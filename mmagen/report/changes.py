@@ -10,6 +10,9 @@ from typing import Any
 from mmagen.core.errors import UsageError
 
 Key = tuple[str, str, str]  # kernel, problem, distribution of inputs
+_LARGEST = 1e300
+_NOT_FINITE = ("nan", "inf", "-inf", float("inf"), float("-inf"))  # as reports have them, and as JSON of others may
+_SHOWN = 40  # characters of a value in a message
 _WORST_FIRST = ("incorrect", "failed", "not_run", "not_supported", "skipped", "compiled", "passed")
 
 
@@ -47,6 +50,8 @@ def read(text: str, file: str) -> dict[Key, Measured]:
             record = json.loads(line)
             key = (str(record["name"]), str(record["problem"]), str(record["input_dist"] or ""))
             measured = _measured(record)
+        except _NoNumberError as error:
+            raise UsageError(f"{file}:{number}: {error}; pass what mmagen verify --json wrote") from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"it lacks {error}" if isinstance(error, KeyError) else "it is no JSON object of a record"
             raise UsageError(f"{file}:{number}: {what}; pass what mmagen verify --json wrote") from None
@@ -58,11 +63,21 @@ def read(text: str, file: str) -> dict[Key, Measured]:
 
 def _measured(record: Mapping[str, Any]) -> Measured:
     word = str(record["disposition"]).partition(" ")[0]
-    return Measured(word, _number(record.get("ratio")), _number(record.get("ms_median")), str(record.get("device") or ""))
+    return Measured(word, _number(record, "ratio"), _number(record, "ms_median"), str(record.get("device") or ""))
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and value == value and value > 0 else None
+class _NoNumberError(Exception):
+    """A figure that cannot be compared."""
+
+
+def _number(record: Mapping[str, Any], key: str) -> float | None:
+    """A figure of a record; None where it was not measured. What is no figure must not look as if nothing were slower."""
+    value = record.get(key)
+    if value is None or value == 0 or value in _NOT_FINITE or value != value:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LARGEST:
+        raise _NoNumberError(f"its {key} is {str(value)[:_SHOWN]}, which is no positive number")
+    return float(value)
 
 
 def _joined(one: Measured, other: Measured) -> Measured:
@@ -89,13 +104,17 @@ def _verdict_change(key: Key, old: Measured | None, new: Measured | None) -> Cha
     return Change(key, f"{before} -> {after}", None, regression, better)
 
 
-def _speed_change(key: Key, old: Measured, new: Measured, noise: float) -> Change | None:
+def _speeds(old: Measured, new: Measured) -> tuple[float, str] | None:
+    """How much faster, as a fraction, and both figures; None where there are none to compare."""
     if old.ratio and new.ratio:
-        by, what = new.ratio / old.ratio - 1, f"ratio {old.ratio:.3f} -> {new.ratio:.3f}"
-    elif old.ms and new.ms and old.device == new.device:
-        by, what = old.ms / new.ms - 1, f"ms {old.ms:.4f} -> {new.ms:.4f}"
-    else:
-        return None
+        return new.ratio / old.ratio - 1, f"ratio {old.ratio:.3f} -> {new.ratio:.3f}"
+    if old.ms and new.ms and old.device == new.device:
+        return old.ms / new.ms - 1, f"ms {old.ms:.4f} -> {new.ms:.4f}"
+    return None
+
+
+def _speed_change(key: Key, old: Measured, new: Measured, noise: float) -> Change | None:
+    by, what = _speeds(old, new) or (0.0, "")
     return Change(key, what, by, by < 0, by > 0) if abs(by) > noise else None
 
 
@@ -111,8 +130,8 @@ def _text(change: Change) -> str:
 def summary(old: Mapping[Key, Measured], new: Mapping[Key, Measured], found: Sequence[Change], noise: float) -> str:
     """One line that states what was compared, and the bound."""
     regressions = sum(change.regression for change in found)
-    timed = sum(1 for key in old if key in new and ((old[key].ratio and new[key].ratio) or (old[key].ms and new[key].ms)))
+    timed = sum(1 for key in old if key in new and _speeds(old[key], new[key]))
     return (
-        f"{len(old)} problems before, {len(new)} now; {timed} speeds compared, {noise:.0%} or less counts as noise; "
+        f"{len(old)} problems before, {len(new)} now; {timed} speeds compared, {100 * noise:.4g}% or less counts as noise; "
         f"{regressions} regression{'s' * (regressions != 1)}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,24 @@ def test_open_says_what_is_no_library(tmp_path, library):
         mmagen.open(made, "other")
 
 
+def test_what_cannot_be_loaded_is_refused_before_it_is(tmp_path, library):
+    """The loader maps a file that was cut off, and the process dies; of another processor's it says that there is none."""
+    data = library("TN").read_bytes()
+    path = tmp_path / "libit.so"
+    for length in (4, 63, 64, 200, 4096, len(data) // 2):
+        path.write_bytes(data[:length])
+        with pytest.raises(UsageError, match=r"libit\.so is cut off: it ends before what is to be loaded"):
+            mmagen.open(path)
+    path.write_bytes(data[:18] + b"\xfe\xff" + data[20:])
+    with pytest.raises(UsageError, match=r"libit\.so is for another processor than this one"):
+        mmagen.open(path)
+    os.mkfifo(tmp_path / "libpipe.so")
+    with pytest.raises(UsageError, match=r"libpipe\.so is no file"):
+        mmagen.open(tmp_path / "libpipe.so")
+    path.write_bytes(data)
+    assert mmagen.open(tmp_path).name == "host_tn_n", "the pipe beside it is not read"
+
+
 def test_a_folder_with_libraries_of_others_has_one_of_mmagens(tmp_path, library):
     (tmp_path / "libother.so.1").write_bytes(b"\x7fELF of others")
     shutil.copy(library("TN"), tmp_path)
@@ -171,6 +190,18 @@ def test_a_compiled_kernel_is_emulated_without_a_gpu():
         kernel.emulate(a, b.T)
     with pytest.raises(mmagen.ArgumentError, match="a: its elements are float64; this kernel takes float32"):
         kernel.emulate(a.astype(np.float64), b)
+    for alpha in (np.float32(2), np.array(2), np.array([2.0])):
+        assert (kernel.emulate(a[0], b, alpha=alpha) == 2 * (a[0] @ b)).all()
+    for alpha in ("2", None, 2j, [2], float("nan"), float("inf"), 10**400, np.ones(2), object()):
+        with pytest.raises(mmagen.ArgumentError, match=r"^alpha: it is "):
+            kernel.emulate(a[0], b, alpha=alpha)
+        with pytest.raises(mmagen.ArgumentError, match=r"^beta: it is "):
+            kernel.emulate(a[0], b, c, beta=alpha)
+    for seconds in (0, -1, "1", float("nan")):
+        with pytest.raises(mmagen.ArgumentError, match=r"^timeout_s: it is .*; pass seconds, more than 0, or None"):
+            kernel.emulate(a[0], b, timeout_s=seconds)
+    with pytest.raises(mmagen.ArgumentError, match="a: it has a mask, which a kernel cannot apply"):
+        kernel.emulate(np.ma.masked_array(a[0], a[0] > 0), b)
     with pytest.raises(mmagen.ArgumentError, match="a: it is in the memory of CPU"):
         kernel(a[0], b)
     assert kernel.description["name"] == "fma_gemm_f32" and importlib.import_module("mmagen.binding")
@@ -180,7 +211,7 @@ def test_a_compiled_kernel_is_emulated_without_a_gpu():
 
 @pytest.mark.parametrize("function", [mmagen.load_spec, mmagen.plan, mmagen.build, mmagen.open, mmagen.compile])
 def test_a_device_that_never_ends_and_an_empty_path_are_refused(function):
-    with pytest.raises(mmagen.UsageError, match=r"/dev/zero (has more than 16 MiB|is not a shared library)"):
+    with pytest.raises(mmagen.UsageError, match=r"/dev/zero (is larger than 16 MiB|is no file)"):
         function("/dev/zero")
     with pytest.raises(mmagen.UsageError, match="the path is empty"):
         function("")

@@ -60,6 +60,7 @@ class Recorded:
             "workspace_bytes": ctypes.CFUNCTYPE(ctypes.c_int, pointer, ctypes.POINTER(ctypes.c_int64))(workspace_bytes),
         }
         about = {**description, "mmagen": "0", "interface": INTERFACE_VERSION, "workspace": workspace}
+        about["shape"] = None  # another one than that of a kernel of one tile is for the library to refuse
         self.kernel = Kernel(Entry("recorded", Path("none"), about, functions), devices=(CPU,))
         self.python = self.kernel._call
         self.kernel._call = lambda *given: LEFT  # type: ignore[method-assign]

@@ -308,6 +308,27 @@ def test_calls_leave_no_references(calls):
     assert [sys.getrefcount(one) for one in kept] == before
 
 
+def test_the_library_is_asked_once_for_all_threads(calls, monkeypatch):
+    """While Python answers, another thread may make the first call too."""
+    found, asked = calls("plain"), []
+    given = {name: wrapped(value) for name, value in usual(found.kernel).items()}
+    functions = fast._no_functions()
+    again: list[Any] = []
+
+    def answer() -> Any:
+        asked.append(1)
+        if len(asked) == 1:
+            assert again[0](**given) is not LEFT
+        return functions
+
+    monkeypatch.setattr(fast, "_no_functions", answer)
+    again.append(calls("plain").kernel)
+    before = sys.getrefcount(functions[1])
+    assert again[0](**given) is not LEFT and len(asked) == 2
+    after = sys.getrefcount(functions[1])
+    assert after == before + 1
+
+
 def test_names_and_extents_that_only_some_kernels_take(calls):
     found, gated = calls("plain"), calls("gated")
     for unknown in ("bias", "group_m", "group_status"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -105,6 +106,37 @@ def test_scalars_from_memory(kernel):
     assert (kernel()(a, b, c=c, alpha=alpha, beta=beta) == 2 * (a @ b) + 3 * c).all()
 
 
+@pytest.mark.parametrize("two", [2, 2.0, np.float32(2), np.float16(2), np.int64(2), np.uint8(2), Fraction(2)])
+def test_numbers_of_every_kind_are_scalars(two, kernel):
+    a, b, c = ints(4, 5), laid_out(ints(5, 6), False), ints(4, 6)
+    assert (kernel()(a, b, c=c, alpha=two, beta=two) == 2 * (a @ b) + 2 * c).all()
+
+
+TILE = r"; this kernel computes one tile: a \(4,8\), b \(8,6\)"
+
+
+@pytest.mark.parametrize(
+    ("changed", "argument", "says"),
+    [
+        ({"a": np.ones((5, 8), np.float32)}, "a", rf"\(5,8\){TILE}"),
+        ({"a": np.ones((4, 9), np.float32), "b": np.ones((6, 9), np.float32).T}, "a", rf"\(4,9\){TILE}"),
+        ({"b": np.ones((7, 8), np.float32).T}, "b", rf"\(8,7\){TILE}"),
+        ({"b": np.ones((2, 6, 8), np.float32).swapaxes(1, 2)}, "a", f"a batch of 2, with b{TILE}"),
+        ({"alpha": 2}, "alpha", "it is 2; this kernel has alpha 1"),
+        ({"alpha": np.ones(1, np.float32)}, "alpha", "it is an array; this kernel has alpha 1"),
+        ({"beta": 0.5, "c": np.ones((4, 6), np.float32)}, "beta", r"it is 0\.5; this kernel has beta 0"),
+    ],
+)
+def test_a_kernel_of_one_tile_names_what_is_another(changed, argument, says, kernel):
+    """Its library says what its shape is, and not which argument differs."""
+    call = kernel("TN", "N", shape=[4, 6, 8])
+    given = {"a": np.ones((4, 8), np.float32), "b": np.ones((6, 8), np.float32).T}
+    assert (call(**given) == 8).all()
+    with pytest.raises(ArgumentError, match=rf"^{argument}: {says}$") as caught:
+        call(**(given | changed))
+    assert caught.value.argument == argument
+
+
 def test_a_stream_of_another_device_is_refused(kernel):
     """Of torch, whose streams have a device with an index, and of CuPy, where -1 is whatever device is current."""
     call = kernel("TN", "N")
@@ -178,7 +210,13 @@ _OUT = np.zeros((4, 6), np.float32)
         ({"beta": 1, "c": np.zeros((4, 6), np.float16)}, "c", "elements are f16"),
         ({"alpha": np.ones(2, np.float32)}, "alpha", "pass a number, or one element of f32"),
         ({"alpha": np.ones(1)}, "alpha", "of f64; pass a number"),
-        ({"beta": "1"}, "beta", "has neither __dlpack__"),
+        ({"beta": "1"}, "beta", "it is '1'; this kernel takes a real number"),
+        ({"alpha": None}, "alpha", "it is None; this kernel takes a real number"),
+        ({"alpha": 2j}, "alpha", "it is 2j; this kernel takes a real number"),
+        ({"alpha": np.complex64(2)}, "alpha", "this kernel takes a real number"),
+        ({"alpha": [2.0]}, "alpha", "it is [2.0]; this kernel takes a real number"),
+        ({"alpha": 10**400}, "alpha", "larger than any f64"),
+        ({"alpha": object()}, "alpha", "has neither __dlpack__"),
         ({"stream": "default"}, "stream", "is no CUDA stream"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -14,25 +14,28 @@ from mmagen.cli.main import main
 from mmagen.core.cache import Cache
 from mmagen.core.errors import UsageError
 from mmagen.core.reads import Reading
-from mmagen.core.upkeep import clear, items, prune
+from mmagen.core.upkeep import KINDS, clear, items, prune
 
 DAY = 86400.0
 NOW = 1_000_000_000.0
+NEW, MIDDLE, OLD = (digit * 64 for digit in "0a9")
+FILES = {name: f"{name[0]}1" * 20 for name in (NEW, MIDDLE, OLD)}
+SHARED = "f" * 40
 
 
 @pytest.fixture
 def root(tmp_path) -> Path:
     """A cache with three builds of 100 bytes each, used 1, 10 and 40 days ago, and a file of somebody else."""
-    for name, days in (("new", 1), ("middle", 10), ("old", 40)):
+    for name, days in ((NEW, 1), (MIDDLE, 10), (OLD, 40)):
         folder = tmp_path / "builds" / name
         folder.mkdir(parents=True)
         (folder / "program").write_bytes(bytes(100))
         for path in (folder / "program", folder):
             os.utime(path, (NOW - days * DAY,) * 2)
         (tmp_path / "reads").mkdir(exist_ok=True)
-        (tmp_path / "reads" / f"key-{name}.json").write_text(json.dumps([[f"files-{name}", name], ["shared", name]]))
-        (tmp_path / "reads" / f"set-files-{name}.json").write_text("{}")
-    (tmp_path / "reads" / "set-shared.json").write_text("{}")
+        (tmp_path / "reads" / f"{name}.json").write_text(json.dumps([[FILES[name], name], [SHARED, name]]))
+        (tmp_path / "reads" / f"set-{FILES[name]}.json").write_text("{}")
+    (tmp_path / "reads" / f"set-{SHARED}.json").write_text("{}")
     (tmp_path / "notes.txt").write_text("mine")
     return tmp_path
 
@@ -43,34 +46,59 @@ def names(found) -> list[str]:
 
 def test_items_have_their_size_and_last_use(root):
     found = {item.path.name: item for item in items(root)}
-    assert set(found) == {"new", "middle", "old"}
-    assert {item.bytes for item in found.values()} == {100} and found["old"].used == NOW - 40 * DAY
+    assert set(found) == {NEW, MIDDLE, OLD}
+    assert {item.bytes for item in found.values()} == {100} and found[OLD].used == NOW - 40 * DAY
     assert items(root / "nowhere") == []
 
 
 def test_prune_by_age(root):
-    assert names(prune(root, NOW, 30, None)) == ["old"] and names(items(root)) == ["middle", "new"]
+    assert names(prune(root, NOW, 30, None)) == [OLD] and names(items(root)) == [NEW, MIDDLE]
     assert {path.name for path in (root / "reads").iterdir()} == {
-        *("key-new.json", "key-middle.json", "set-files-new.json", "set-files-middle.json", "set-shared.json")
+        *(f"{name}.json" for name in (NEW, MIDDLE, f"set-{FILES[NEW]}", f"set-{FILES[MIDDLE]}", f"set-{SHARED}"))
     }
     assert prune(root, NOW, 30, None) == []
 
 
 def test_prune_by_size_takes_the_longest_unused(root):
-    assert names(prune(root, NOW, None, 250)) == ["old"]
-    assert names(prune(root, NOW, None, 99)) == ["middle", "new"] and not list((root / "reads").iterdir())
+    assert names(prune(root, NOW, None, 250)) == [OLD]
+    assert names(prune(root, NOW, None, 99)) == [MIDDLE, NEW] and not list((root / "reads").iterdir())
 
 
 def test_both_limits_hold(root):
-    assert names(prune(root, NOW, 30, 100)) == ["old", "middle"]
+    assert names(prune(root, NOW, 30, 100)) == [OLD, MIDDLE]
 
 
 def test_clear_leaves_what_is_not_mmagens(root):
     (root / "digests.json").write_text("{}")
-    assert sorted(names(clear(root))) == ["middle", "new", "old"]
+    (root / "builds/.new-7-aa").mkdir()
+    assert sorted(names(clear(root))) == sorted([MIDDLE, NEW, OLD])
     assert [path.name for path in root.iterdir()] == ["notes.txt"]
     (root / "notes.txt").unlink()
     assert clear(root) == [] and not root.exists()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "reads"])
+def test_folders_of_others_with_names_of_the_caches_are_left_alone(kind, root):
+    """MMAGEN_CACHE_DIR may be set to somebody's home, who has a folder `projects`."""
+    own = root / kind / "thesis/chapter.tex"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("mine")
+    (root / kind / "notes.json").write_text("{}")
+    os.utime(own.parent, (NOW - 400 * DAY,) * 2)
+    assert "thesis" not in names(items(root)) and names(prune(root, NOW, 30, 0)) == [OLD, MIDDLE, NEW]
+    clear(root)
+    assert own.read_text() == "mine" and (root / kind / "notes.json").exists()
+    assert sorted(path.name for path in root.iterdir()) == sorted([kind, "notes.txt"])
+
+
+def test_all_that_a_build_keeps_is_an_item(root):
+    """What is neither would stay for ever."""
+    folder = root / "registers"
+    folder.mkdir()
+    (folder / f"{'b' * 12}-{'c' * 24}.json").write_text("{}")
+    assert [item.kind for item in items(root)] == ["builds"] * 3 + ["registers"]
+    clear(root)
+    assert not folder.exists()
 
 
 def test_an_entry_that_is_used_counts_as_new(tmp_path):

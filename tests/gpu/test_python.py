@@ -191,9 +191,18 @@ def test_a_cpu_tensor_is_refused_and_nothing_is_written(compiled):
     assert (out == 7).all()
 
 
-def test_a_library_for_another_gpu_says_so(compiled):
+def test_a_library_for_another_gpu_says_so_and_writes_nothing(compiled):
     major, minor = torch.cuda.get_device_capability()
-    if (major, minor) == (9, 0):
-        pytest.skip("this GPU runs sm_90a")
-    kernel = mmagen.compile(ROOT / "specs/sm90_gemm_bf16_pingpong.yaml", arch="sm_90a")
-    assert kernel.can_run(128, 128, 128) == f"this device is sm_{major}{minor}, the kernel needs sm_90a"
+    spec, arch = ("fma_gemm_f32", "sm_120") if (major, minor) == (9, 0) else ("sm90_gemm_bf16_pingpong", "sm_90a")
+    kernel = mmagen.compile(ROOT / f"specs/{spec}.yaml", arch=arch)
+    says = f"this device is sm_{major}{minor}, the kernel needs "
+    assert kernel.can_run(128, 128, 128).startswith(says)
+    a, b = operand(kernel, "a", 64, 64, None, "K"), operand(kernel, "b", 64, 64, None, "N")
+    out = torch.full((64, 64), 7, dtype=a.dtype, device="cuda")
+    with pytest.raises(mmagen.DeviceError, match=says) as caught:
+        kernel(a, b, out)
+    torch.cuda.synchronize()
+    assert caught.value.cuda_error != 0 and (out == 7).all()
+    own = compiled("fma_gemm_f32")  # the error of another library is none of this one's
+    a, b = operand(own, "a", 64, 64, None, "K"), operand(own, "b", 64, 64, None, "N")
+    torch.testing.assert_close(own(a, b), a @ b, rtol=1e-4, atol=1e-4)

@@ -8,7 +8,7 @@ import pytest
 
 from mmagen.cli.main import main
 from mmagen.core.errors import UsageError
-from mmagen.report.changes import changes, read, rows
+from mmagen.report.changes import changes, read, rows, summary
 
 
 def record(problem="256,128,64", disposition="passed", **more):
@@ -83,6 +83,17 @@ def test_times_on_one_device_alone():
     assert compared(old, [record(ms_median=1.1)]) == [("256,128,64", "ms 1.0000 -> 1.1000", True)]
     assert compared(old, [record(ms_median=1.1, device="H100")]) == []
     assert compared(old, [record(ms_median="nan")]) == compared(old, [record()]) == []
+    assert compared(old, [record(ms_median=float("inf"))]) == compared(old, [record(ms_median=0)]) == []
+
+
+def test_the_summary_counts_what_was_compared_and_states_the_bound():
+    def said(old, new, noise=0.05):
+        old, new = read(report(old), "old.json"), read(report(new), "new.json")
+        return summary(old, new, changes(old, new, noise), noise)
+
+    elsewhere = record(ms_median=2.0, device="H100")
+    assert "0 speeds compared, 5% or less counts" in said(record(ms_median=1.0), elsewhere)
+    assert "1 speeds compared, 0.5% or less counts" in said(record(ms_median=1.0), record(ms_median=2.0), 0.005)
 
 
 def test_several_records_of_one_problem_are_one():
@@ -105,6 +116,11 @@ def test_regressions_come_first():
         ("[1]\n", "x.json:1: it is no JSON object"),
         (report(record()) + "{}\n", "x.json:2: it lacks 'name'"),
         (report(record()) + "\n{\n", "x.json:3: it is no JSON object"),
+        (report(record(ratio="fast")), "x.json:1: its ratio is fast, which is no positive number"),
+        (report(record(), record(ms_median=-1.0)), "x.json:2: its ms_median is -1.0, which is no positive number"),
+        (report(record(ratio=True)), "x.json:1: its ratio is True, which is no positive number"),
+        (report(record(ratio=10**400)), f"x.json:1: its ratio is 1{'0' * 39}, which is no positive number"),
+        (report(record(ratio=[1.0])), "x.json:1: its ratio is [1.0], which is no positive number"),
     ],
 )
 def test_what_is_no_report_is_refused(text, says):
