@@ -20,7 +20,8 @@ _PIECE_BYTES = 128 * 16
 _SMS, _TILE_RATE, _COPY_RATE, _MEMORY_RATE, _MMA_RATE, _LAUNCH_US = 132, 1.4e4, 1.5e6, 3.5e6, 1.2e9, 3.0
 # As in sm90_few_rows.cuh: takes_few_rows() and few_rows_pay().
 _MOST_FEW, _MOST_FEW_K, _FEW_RATE, _FEW_ROWS, _FEW_LAUNCH_US = 16, 2**30, 2.5e6, 32, 2.5
-_FEW_CTA_RATE, _ROWS_OF_FEW_CTA = 2.2e4, 8
+_FEW_CTA_RATE, _FEW_CTA_RATE_OF_BYTES, _ROWS_OF_FEW_CTA = 2.2e4, 1.5e4, 8
+_CACHED_COPY, _CACHED_COPY_RATE, _READ_COPY_RATE = 8e6, 3.3e6, 1.33e6
 
 
 def by_threads(plans: Sequence[GemmPlan]) -> int:
@@ -97,7 +98,11 @@ def _few_rows_pay(plan: GemmPlan, problem: Problem, call: Call, copied_bytes: fl
     if not takes_few_rows(plan, problem):
         return False
     few, many = sorted((call.m, call.n))
-    row = float(call.k) * call.batch * KernelShape.of(plan).bytes[0]
-    rate = min(_FEW_RATE, _FEW_CTA_RATE * ceil(many / _ROWS_OF_FEW_CTA) * call.batch)
-    direct = _FEW_LAUNCH_US + many * row * (1 + few / _FEW_ROWS) / rate
-    return direct <= 2 * _LAUNCH_US + copied_bytes / _COPY_RATE + (few + many) * row / _MEMORY_RATE
+    size = KernelShape.of(plan).bytes[0]
+    row, cta_rate = float(call.k) * size, _FEW_CTA_RATE_OF_BYTES if size == 1 else _FEW_CTA_RATE
+    rows = row * call.batch
+    direct = _FEW_LAUNCH_US + max(many * rows * (1 + few / _FEW_ROWS) / _FEW_RATE, (_ROWS_OF_FEW_CTA + few) * row / cta_rate)
+    cached = min(copied_bytes, _CACHED_COPY)
+    others = max(0.0, (few + many) * rows - copied_bytes)
+    copies = cached / _CACHED_COPY_RATE + (copied_bytes - cached) / _READ_COPY_RATE + others / _MEMORY_RATE
+    return direct <= 2 * _LAUNCH_US + copies

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT-0
-// Kernel for products with up to 16 rows, or columns, of operands that TMA cannot address. The other operand, of many rows, is
-// read once, from global memory to registers, as the fragments of mma.sync.
+// Kernel for products with M or N of at most 16 whose operands TMA cannot address. A is (M,K) and B is (N,K) here, so that both
+// have rows along K. The operand with few rows goes through shared memory. The other one is read once, from global memory
+// straight to the registers that hold the fragments of mma.sync.
 //
-// A fragment's four lanes of a row load 16 bytes each, the registers of two mma.sync. That orders K otherwise than mma.sync has
-// it, which changes no sum as long as both operands have the same order. Rows that lie as many apart as 16 bytes have elements
-// begin at the same place between multiples of 16 bytes, whatever the leading dimension is. A CTA takes such rows alone: they
-// are loaded as aligned vectors from `shift` elements before their beginning on, and the few rows are shifted by as much on
-// their way to shared memory. Vectors with a row's first or last elements are assembled of single ones; nothing outside of a
-// row is read.
+// Each of the four lanes that share a row of a fragment loads 16 consecutive bytes. This permutes K with respect to the layout
+// of mma.sync, which does not change the sums, since both operands are permuted alike. Rows whose indices differ by a multiple
+// of kFewRowsVector have the same address modulo 16 bytes, whatever the leading dimension is. A CTA computes only rows of one
+// such class: it loads aligned vectors, beginning `shift` elements before each row, and the few rows are shifted by as many
+// elements on their way to shared memory. Vectors that contain the beginning or the end of a row are assembled from single
+// elements; nothing outside of a row is read.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +30,13 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-inline constexpr int kFewRows = 16;  // the rows of mma.sync
+inline constexpr int kFewRows = 16;  // M of mma.sync
 inline constexpr int kFewRowsWarps = 8;
 inline constexpr int kFewRowsThreads = 32 * kFewRowsWarps;
 
 namespace detail {
 
-inline constexpr int kBlockRows = 8;  // of a class, that one mma.sync multiplies: its columns
+inline constexpr int kBlockRows = 8;  // rows of a class that one mma.sync multiplies: its N
 inline constexpr int kAhead = 8;      // chunks that a warp has in flight
 inline constexpr int kPairs = 2;      // vectors of the few rows that a thread has in flight
 inline constexpr int kFewBytes = 40960;
@@ -66,14 +67,14 @@ struct FewRowsMma<cute::float_e4m3_t> : cute::SM89_16x8x32_F32E4M3E4M3F32_TN {};
 template <>
 struct FewRowsMma<cute::float_e5m2_t> : cute::SM89_16x8x32_F32E5M2E5M2F32_TN {};
 
-/// How the work of a call is spread over CTAs. Each takes `blocks` blocks of one class, 1, 2 or 4; 8 / blocks warps divide the
-/// K of a block.
+/// How the work of a call is distributed over CTAs. Each computes `blocks` blocks of one class, 1, 2 or 4; the K of a block is
+/// divided among 8 / blocks warps.
 struct FewRowsGrid {
   int classes, blocks = 1, log_k_warps = 3;
   int64_t items;  // CTAs for each class of one matrix
 
-  /// Takes the `blocks` for which an SM reads least: rows of both operands, and what it could have read while CTAs begin and
-  /// end. element_bytes: of A and of B.
+  /// Chooses the `blocks` for which an SM reads the fewest bytes. Counted are the rows of both operands and, for each CTA, what
+  /// the SM could have read while the CTA starts and ends. element_bytes: of A and of B.
   FewRowsGrid(GemmShape const& shape, int element_bytes) {
     constexpr double kSms = 132, kAtOnce = 2;   // of an H200; CTAs of an SM
     constexpr double kMeanwhile = 24 * 1024.0;  // bytes
@@ -98,16 +99,16 @@ struct FewRowsStorage {
   alignas(16) Sum sums[kFewRowsWarps][kFewRows][kBlockRows];  // of a warp
 };
 
-/// The vector of a chunk that may lie partly outside of its row: loaded whole or in single elements, all of which can be in
-/// flight at once, and put together later.
+/// A vector that may lie partly outside of its row. It is loaded whole or element by element, with all loads in flight at once;
+/// vector() assembles it.
 template <class Element>
 class RaggedVector {
   static constexpr int kVector = kFewRowsVector<Element>;
   using Word = std::conditional_t<sizeof(Element) == 1, uint8_t, std::conditional_t<sizeof(Element) == 2, uint16_t, uint32_t>>;
 
  public:
-  /// The vector at element `at` of a row of `along`, which is aligned; zeros in place of elements outside. Nothing unless
-  /// `used`.
+  /// Loads the vector at element `at`, which is aligned to 16 bytes, of a row of `along` elements, with zeros in place of
+  /// elements outside of the row. Loads nothing unless `used`.
   CUTE_DEVICE void load(Element const* row, int at, int along, bool used) {
     bool const inside = at >= 0 && at + kVector <= along;
     if (used && inside) { whole_ = __ldcs(reinterpret_cast<uint4 const*>(row + at)); }
@@ -141,8 +142,8 @@ struct FewRowsParams {
   int64_t ld_few, batch_stride_few, ld_many, batch_stride_many;
   int few_rows, many_rows, k;
   int log_k_warps;
-  int slab, pitch;  // elements of K that shared memory holds, and of its rows
-  bool few_of_m;    // are the few rows those of D? else its columns
+  int slab, pitch;  // elements along K that shared memory holds at a time, and the distance of its rows
+  bool few_of_m;    // are the few rows those of A? else of B
   FastDivmod classes, items, vectors_of_slab;
   ElementD const* c;
   int64_t ldc, batch_stride_c;
@@ -185,8 +186,8 @@ class FewRowsSums {
   Register sum_[4] = {};
 };
 
-/// Copies the columns of the few rows from `begin` to `end`, which count from `shift` elements before their beginning, to
-/// shared memory; all threads take part, and none may read there any more. Columns outside of the rows become zero.
+/// Copies columns [begin, end) of the few rows to shared memory; column 0 is `shift` elements before the first element of a
+/// row, and columns outside of the rows become zero. All threads take part; none may still read what is overwritten.
 template <class Config>
 CUTE_DEVICE void copy_few_rows(FewRowsParams<Config> const& params, typename Config::A::Element const* few, int shift,
                                int begin, int end, typename Config::A::Element* to) {
@@ -361,23 +362,28 @@ bool takes_few_rows(GemmShape const& shape) {
   return grid.classes * grid.items <= 0x7fffffff / shape.batch;
 }
 
-/// Is it predicted to take less time than the copies of a call and a product of them? Microseconds; the rates of the few rows'
-/// kernel are those of an H200 (docs/performance.md), the others are those of copies_pay(). Config: as a call names the
-/// operands; Args: the project's public argument struct. The answer does not matter where a call has no operands to copy.
+/// Is the kernel for few rows predicted to take less time than copying the operands and multiplying the copies? Times are in
+/// microseconds; the rates of this kernel were measured on an H200 (docs/performance.md), the others are those of copies_pay().
+/// Config: with A and B as the caller names them; Args: the project's public argument struct. If the call has no operands to
+/// copy, the answer does not matter.
 template <class Config, class Args>
 bool few_rows_pay(Args const& args) {
   auto const is_extent = [](int64_t extent) { return extent > 0 && extent <= kLargestExtent; };
   if (!is_extent(args.m) || !is_extent(args.n) || !is_extent(args.k) || !is_extent(args.batch)) { return false; }
   if (!takes_few_rows<Config>({args.m, args.n, args.k, args.batch})) { return false; }
+  constexpr int kBytes = int(sizeof(typename Config::A::Element));
   constexpr double kLaunch = 2.5, kCopyingLaunches = 6;
-  constexpr double kCtaRate = 2.2e4, kRowsOfCta = 8;                       // of the smallest CTAs
-  constexpr double kRate = 2.5e6, kCopyRate = 1.5e6, kMemoryRate = 3.5e6;  // bytes in a microsecond
-  constexpr double kRows = 32;  // of the many, for each of whose multiples a CTA reads the few
+  constexpr double kRate = 2.5e6, kMemoryRate = 3.5e6;                    // bytes in a microsecond
+  constexpr double kRows = 32;                                            // many rows for which the few rows are read once
+  constexpr double kCtaRate = kBytes == 1 ? 1.5e4 : 2.2e4, kCtaRows = 8;  // of the smallest CTAs
+  // Bytes that are copied and then read by the product: the first of them stay in the L2 cache.
+  constexpr double kCached = 8e6, kCachedRate = 3.3e6, kCopyRate = 1.33e6;
   double const few = double(std::min(args.m, args.n)), many = double(std::max(args.m, args.n));
-  double const row = double(args.k) * double(args.batch) * double(sizeof(typename Config::A::Element));
-  double const rate = std::min(kRate, kCtaRate * std::ceil(many / kRowsOfCta) * double(args.batch));
-  double const direct = kLaunch + many * row * (1 + few / kRows) / rate;
-  return direct <= kCopyingLaunches + double(copied_bytes<Config>(args)) / kCopyRate + (few + many) * row / kMemoryRate;
+  double const row = double(args.k) * kBytes, rows = row * double(args.batch);
+  double const direct = kLaunch + std::max(many * rows * (1 + few / kRows) / kRate, (kCtaRows + few) * row / kCtaRate);
+  double const copied = double(copied_bytes<Config>(args)), cached = std::min(copied, kCached);
+  double const others = std::max(0.0, (few + many) * rows - copied);
+  return direct <= kCopyingLaunches + cached / kCachedRate + (copied - cached) / kCopyRate + others / kMemoryRate;
 }
 
 template <class Config>
@@ -404,8 +410,8 @@ Status run_sm90_few_rows(GemmArguments<Config> const& args, cudaStream_t stream,
   params.log_k_warps = grid.log_k_warps;
   params.classes = FastDivmod(unsigned(grid.classes));
   params.items = FastDivmod(unsigned(grid.items));
-  // Shared memory holds slabs of equal size. Rows of 64 bytes more than a multiple of 128: eight lanes then load from all
-  // banks.
+  // Shared memory holds slabs of equal size. The distance of rows is 64 bytes more than a multiple of 128, so that the loads of
+  // eight lanes reach all banks.
   constexpr int64_t kMultiple = 8 * kVector, kBeside = 4 * kVector;
   int64_t const most = (detail::kFewBytes / int64_t(sizeof(Element)) / params.few_rows - kBeside) / kMultiple * kMultiple;
   int64_t const columns = args.k + kVector;
