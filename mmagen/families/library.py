@@ -20,7 +20,7 @@ from mmagen.plan.plans import Config, GemmPlan
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
 
-MOST_AT_LAUNCH = 8  # CTAs of a cluster that every device with clusters supports
+MOST_AT_LAUNCH = 8  # CTAs of a cluster, which every device with clusters supports
 
 PlanOne = Callable[[Spec], Any]
 G = TypeVar("G", bound=GemmPlan)
@@ -64,11 +64,11 @@ def spec_of_each(spec: Spec) -> list[Spec]:
 
 
 def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
-    """The plan of a choice, with all clusters that its kernel is launched in."""
-    if not choice.config.clusters:
+    """The plan of a choice, with all launches of its kernel."""
+    if not (choice.launch and choice.config.clusters):
         return plan
-    clusters = tuple(launch.cluster for launch in choice.config.clusters)
-    return replace(plan, scheduler=replace(plan.scheduler, clusters=clusters))
+    launches = tuple((*launch.cluster, launch.tile_n or 0) for launch in choice.config.clusters)
+    return plan.launched(launches, choice.launch.tile_n or 0)
 
 
 def choose(plan: GemmPlan, problem: Problem) -> Config:
@@ -217,10 +217,19 @@ def _cluster_faults(choices: Sequence[Entry], plans: Sequence[GemmPlan]) -> Iter
         elif one.scheduler.cluster_ctas > MOST_AT_LAUNCH:
             yield Fault(
                 (*choice.key, "cluster"),
-                f"{list(one.scheduler.cluster)} are {one.scheduler.cluster_ctas} CTAs; a cluster of clusters has at most "
-                f"{MOST_AT_LAUNCH}",
+                f"{list(one.scheduler.cluster)} are {one.scheduler.cluster_ctas} CTAs; a cluster that is set at launch has at "
+                f"most {MOST_AT_LAUNCH}",
                 "omit it, or write a config with cluster",
                 {choice.key: ABSENT},
+            )
+        elif (tile_n := choice.launch.tile_n) and (why := one.why_not_tile_n(tile_n)):
+            legal = [n for n in range(8, one.tile[1], 8) if not one.why_not_tile_n(n)]
+            nearest = min(((abs(n - tile_n), n) for n in legal), default=(0, 0))[1]
+            yield Fault(
+                (*choice.key, "tile_n"),
+                f"{tile_n} columns of a tile cannot be computed: {why}",
+                f"write {nearest}, or omit it for all columns" if nearest else "omit it: all columns of a tile are computed",
+                {(*choice.key, "tile_n"): nearest or ABSENT},
             )
 
 
@@ -238,7 +247,7 @@ def _rule_faults(spec: Spec) -> Iterator[Fault]:
                 choices[i].key,
                 f"{choices[i].name} has neither a when nor a cost, and its time cannot be compared with that of "
                 f"{choices[costed[0]].name}",
-                "give it a when, or a cost as `mmagen tune` writes it",
+                f"give it {'' if choices[i].launch else 'a when, or '}a cost as `mmagen tune` writes it",
                 {choices[i].key: ABSENT},
             )
         return
@@ -262,11 +271,18 @@ def _unreachable(choices: Mapping[int, Entry]) -> Iterator[Fault]:
             yield Fault(
                 (*choice.key, "when") if choice.when else choice.key,
                 f"{choice.name} is never reached: {earlier.name} comes first and {why}",
-                f"put {choice.name} before {earlier.name}, or omit it"
-                if earlier.when
-                else f"give {earlier.name} a when, or make it the last",
+                _in_reach(choice, earlier),
                 {choice.key: ABSENT},
             )
+
+
+def _in_reach(choice: Entry, earlier: Entry) -> str:
+    """What to do with a choice that is never reached."""
+    if earlier.when:
+        return f"put {choice.name} before {earlier.name}, or omit it"
+    if earlier.launch:  # which cannot have one
+        return "give each of them a cost as `mmagen tune` writes it, or omit one"
+    return f"give {earlier.name} a when, or make it the last"
 
 
 def _covers(earlier: When | None, later: When | None) -> bool:

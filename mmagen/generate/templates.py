@@ -17,6 +17,7 @@ from mmagen.core.cache import cache_is_off, cache_root
 from mmagen.core.digests import write_file
 from mmagen.core.templates import templates_folder
 from mmagen.generate.licence import licensed
+from mmagen.mma.definition import definition
 from mmagen.plan import cxx, facts, further_tensors, operations, scales
 
 
@@ -40,6 +41,7 @@ def environment() -> Environment:
         "smem_copy": cxx.smem_copy,
         "gmma_atom": cxx.gmma_atom,
         "gmma_order": cxx.gmma_order,
+        "definition": definition,
         "vector_type": cxx.vector_type,
         "copy_threads": cxx.copy_threads,
         "copy_values": cxx.copy_values,

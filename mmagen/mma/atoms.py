@@ -282,6 +282,14 @@ def find_atom(name: str) -> Atom | None:
     return atom_of(operation)
 
 
+def with_columns(atom: Atom, columns: int) -> Atom | None:
+    """The wgmma that differs from `atom` in its N alone, None where there is none."""
+    name = re.sub(r"_64x\d+x", f"_64x{columns}x", atom.name)
+    operation = catalogue.known(name)
+    found = atom_of(operation) if operation and not operation.broken else None
+    return found.in_layout(atom.majors) if found else None
+
+
 # --- wgmma -----------------------------------------------------------------------------------------------------------
 
 _WGMMA_NAME = re.compile(r"SM90_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_(?P<kind>(?P<types>[A-Z0-9]+)_[RS]S(_TN)?(_SATURATE)?)")

@@ -192,10 +192,10 @@ class TileScheduler:
     operands by multicast. split_k: CTAs of a cluster that split the K of a tile. workspace_splits: parts of K that CTAs sum up
     through a workspace, at most; 0 for as many as fit the problem, None for no such parts. persistent: a CTA computes several
     tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
-    full) or "always" (any that is not full). grouped: how groups are given, "contiguous", "masked" or "pointers"; "" for a kernel
-    without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace. clusters: those that
-    the compiled kernel can be launched in, of which `cluster` is one; () if it is compiled for `cluster`. raster: rows of CTA tiles
-    per band.
+    full) or "always" (any that is not full). grouped: how groups are given, "contiguous", "masked" or "pointers"; "" for a
+    kernel without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace. launches:
+    CTAs along M and N of the clusters that the compiled kernel can be launched in, each with its tile_n; () if it is compiled
+    for `cluster`. tile_n: columns of a tile that this launch computes, 0 for all. raster: rows of CTA tiles per band.
     """
 
     raster_group: int
@@ -206,13 +206,14 @@ class TileScheduler:
     stream_k: str = "never"
     grouped: str = ""
     describes_groups: bool = False
-    clusters: tuple[tuple[int, int], ...] = ()
+    launches: tuple[tuple[int, int, int], ...] = ()
+    tile_n: int = 0
     raster: int = 1
 
     @property
     def band_of_config(self) -> int:
-        """Rows per band as the kernel's Config has them: of CTA tiles where the launch decides on the cluster."""
-        return self.raster if self.clusters else self.raster_group
+        """Rows per band as the kernel's Config has them: of CTA tiles if the cluster is set at launch."""
+        return self.raster if self.launches else self.raster_group
 
     @property
     def cluster_ctas(self) -> int:

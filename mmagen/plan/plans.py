@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.accumulation import Accumulation, loosest
@@ -255,6 +255,14 @@ class GemmPlan(ProductPlan):
     @property
     def by_config(self) -> dict[str, ProjectPlan]:
         return {config.name: config.plan for config in self.configs} or {"": self}
+
+    def launched(self, launches: tuple[tuple[int, int, int], ...], tile_n: int) -> Self:
+        """This plan as one launch, which computes `tile_n` columns of a tile (0: all), of a kernel that has these."""
+        return replace(self, scheduler=replace(self.scheduler, launches=launches, tile_n=tile_n))
+
+    def why_not_tile_n(self, tile_n: int) -> str:
+        """Why a launch cannot compute so many columns of a tile, or ""."""
+        return f"{self.atom.name} has no narrower form"
 
     @property
     def compiled_for_cluster(self) -> str:

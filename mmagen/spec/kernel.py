@@ -229,15 +229,20 @@ CACHE = Field(
 
 
 class Launch(Model):
-    """A cluster that the kernel of a config can be launched in."""
+    """A cluster that the kernel of a config can be launched in, and the columns of a tile that it then computes."""
 
     cluster: Pair = Field(description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1]")
+    tile_n: Annotated[int, Field(strict=True, ge=8, le=256)] | None = Field(
+        default=None,
+        description="tile_n is how many columns of the tile are computed, a multiple of 8 below the atom's N, e.g. 112; the launch "
+        "uses the wgmma of that N on a part of each stage",
+    )
     cost: Cost | None = COST
 
     @property
     def suffix(self) -> str:
-        """Of the name of the config: `c2x1`."""
-        return "c{}x{}".format(*self.cluster)
+        """Of the name of the config: `c2x1`, `c2x1_n112`."""
+        return "c{}x{}".format(*self.cluster) + (f"_n{self.tile_n}" if self.tile_n else "")
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -281,7 +286,7 @@ class Config(Model):
     clusters: Annotated[tuple[Launch, ...], BeforeValidator(not_empty)] | None = Field(
         default=None,
         description="clusters is a list of clusters that one compiled kernel is launched in, e.g. [{cluster: [2, 1]}, {cluster: "
-        "[1, 1]}]; each has a cost and is a choice of its own, NAME_c2x1",
+        "[1, 1], tile_n: 112}]; each has a cost and is a choice of its own, NAME_c2x1 and NAME_c1x1_n112",
     )
 
     @property

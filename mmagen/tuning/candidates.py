@@ -15,10 +15,12 @@ from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import CONFIG_KEYS
 from mmagen.spec.model import Problem, Spec
-from mmagen.tuning.kernels import as_configs, decides_at_launch, suffix
+from mmagen.tuning.kernels import AT_LAUNCH, as_configs, decides_at_launch, suffix
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.select import select
 
+_NEEDED = ("atom", "tile", "atoms_layout", "permutation")
+_NEUTRAL = {"split_k": 1, "stream_k": "never", "operands": "in_order"}  # the same as no such key
 _NAME = "tuned"  # of the project that is measured: the code of a kernel does not depend on the library's name
 
 
@@ -36,15 +38,28 @@ class Candidate:
 
 def candidates(spec: Spec) -> list[Candidate]:
     """All legal ones: the spec's own kernels first, then those that its family offers. Raises UsageError if there is no choice."""
-    base = base_of(spec)
-    own = [_own_keys(choice) for choice in entries(spec)]
+    base, inherited = base_of(spec), inherited_keys(spec)
+    own = [{**inherited, **_own_keys(choice)} for choice in entries(spec)]
     found: dict[str, Candidate] = {}
-    for place, keys in enumerate([*own, *([] if own else [{}]), *offered(base)]):
+    of_kernels: dict[str, dict[str, Any]] = {}  # their keys, but for the cluster
+    for place, keys in enumerate([*own, *([] if own else [inherited]), *offered(base)]):
         plan = _planned(base, keys)
-        if plan is not None:
-            name, kernel = names_of(plan)
-            found.setdefault(name, Candidate(name, kernel, keys, plan, own=place < len(own)))
+        if plan is None or names_of(plan)[0] in found:
+            continue
+        name, kernel = names_of(plan)
+        if name != kernel:
+            kernel = _free(kernel, plan, of_kernels)
+            name = f"{kernel}_{suffix(plan)}"
+        found.setdefault(name, Candidate(name, kernel, keys, plan, own=place < len(own)))
     return list(found.values())
+
+
+def _free(kernel: str, plan: GemmPlan, of_kernels: dict[str, dict[str, Any]]) -> str:
+    """The name of a kernel, or one with a number where it is that of a kernel with other keys, which names do not tell apart."""
+    written = plan.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    own = {key: value for key, value in written.items() if key != "cluster" and _NEUTRAL.get(key) != value}
+    names = (kernel, *(f"{kernel}_{i}" for i in range(2, len(of_kernels) + 3)))
+    return next(name for name in names if of_kernels.setdefault(name, own) == own)
 
 
 def offered(spec: Spec) -> list[Mapping[str, Any]]:
@@ -57,26 +72,41 @@ def offered(spec: Spec) -> list[Mapping[str, Any]]:
 
 def base_of(spec: Spec) -> Spec:
     """The spec without configs and without the keys that a config overrides, as far as a spec can do without them."""
-    kept = {
-        key: value for key, value in spec.model_dump(mode="json", by_alias=True, exclude_unset=True).items() if key != "configs"
-    }
-    needed = ("atom", "tile", "atoms_layout", "permutation")
-    kept = {key: value for key, value in kept.items() if key not in CONFIG_KEYS or key in needed}
-    return Spec.model_validate(kept | {"name": _NAME})
+    written = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    left_out = ("configs", *dispensable_keys(spec))
+    return Spec.model_validate({key: value for key, value in written.items() if key not in left_out} | {"name": _NAME})
+
+
+def inherited_keys(spec: Spec) -> dict[str, Any]:
+    """The keys of a spec, as YAML has them, that its configs inherit."""
+    written = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return {key: value for key, value in written.items() if key in CONFIG_KEYS}
+
+
+def dispensable_keys(spec: Spec) -> dict[str, Any]:
+    """Those of them that a spec can do without. Nothing that `mmagen tune` offers has them unless it says so."""
+    return {key: value for key, value in inherited_keys(spec).items() if key not in _NEEDED}
 
 
 def _own_keys(choice: Entry) -> dict[str, Any]:
     written = choice.config.model_dump(mode="json", by_alias=True)
     own = {key: value for key, value in written.items() if key in CONFIG_KEYS}
-    return {**own, "cluster": list(choice.launch.cluster)} if choice.launch else own
+    return own | choice.launch.model_dump(include=set(AT_LAUNCH), exclude_none=True, mode="json") if choice.launch else own
 
 
 def _planned(base: Spec, keys: Mapping[str, Any]) -> GemmPlan | None:
     document = base.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    tile_n = keys.get("tile_n", 0)
+    of_kernel = {key: value for key, value in keys.items() if key != "tile_n"}
     try:
-        return cast("GemmPlan", families.plan(Spec.model_validate(document | dict(keys))))
+        plan = cast("GemmPlan", families.plan(Spec.model_validate(document | of_kernel)))
     except SpecFaults:
         return None
+    if not tile_n:
+        return plan
+    if not decides_at_launch(plan) or plan.why_not_tile_n(tile_n):
+        return None
+    return plan.launched(((*plan.scheduler.cluster, 0), (*plan.scheduler.cluster, tile_n)), tile_n)
 
 
 def names_of(plan: GemmPlan) -> tuple[str, str]:
@@ -86,7 +116,10 @@ def names_of(plan: GemmPlan) -> tuple[str, str]:
     schedule = {"pingpong": "ping", "cooperative": "coop", "warpgroup": "warp"}.get(spec.schedule or "", "mma")
     parts = [f"{schedule}_{'x'.join(map(str, plan.tile))}"]
     parts += ["swap"] if spec.operands == "swapped" else []
-    parts += ["split" if spec.split_k == "auto" else f"split{spec.split_k}"] if spec.split_k not in (None, 1) else []
+    if spec.split_k == "auto":
+        parts.append("split")
+    elif spec.split_k not in (None, 1):  # by CTAs of a cluster, or through a workspace, which is another kernel
+        parts.append(f"split{spec.split_k}{'' if scheduler.workspace_splits is None else 'w'}")
     parts += [{"last_wave": "stream", "always": "streamall"}[scheduler.stream_k]] if scheduler.shares_last_wave else []
     parts += [f"w{plan.tiled_mma.atoms[0]}x{plan.tiled_mma.atoms[1]}"] if schedule == "mma" else []
     parts += [f"s{spec.stages}"] if spec.stages else []

@@ -61,6 +61,8 @@ class Contents:
 def digest(plan: GemmPlan) -> str:
     """Of the code of a kernel: everything that is compiled for it."""
     found = hashlib.sha256()
+    if plan.scheduler.tile_n:  # set at launch, as then the cluster is
+        found.update(f"{plan.scheduler.cluster} {plan.scheduler.tile_n}\0".encode())
     for path, content in sorted(render(plan, tests=False, with_figures=False).items()):
         if path.startswith(_CODE):
             found.update(path.encode() + b"\0" + content + b"\0")

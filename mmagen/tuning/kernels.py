@@ -1,4 +1,4 @@
-"""Configurations that are one compiled kernel: those that differ in nothing but a cluster that the launch decides on."""
+"""Configurations that are one compiled kernel: those that differ in nothing but what is set at launch, the cluster and tile_n."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from mmagen.families.library import MOST_AT_LAUNCH
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.kernel import Launch
 
+AT_LAUNCH = ("cluster", "tile_n")  # keys that a launch decides on
+
 
 def decides_at_launch(plan: GemmPlan) -> bool:
     """Can the kernel be launched in other clusters than the plan's?"""
@@ -18,7 +20,7 @@ def decides_at_launch(plan: GemmPlan) -> bool:
 
 def suffix(plan: GemmPlan) -> str:
     """Of the name of a configuration, after the name of its kernel."""
-    return Launch(cluster=plan.scheduler.cluster).suffix
+    return Launch(cluster=plan.scheduler.cluster, tile_n=plan.scheduler.tile_n or None).suffix
 
 
 def as_configs(
@@ -34,10 +36,11 @@ def as_configs(
     launches = Counter(kernels[name] for name, _ in found)
     for name, keys in found:
         kernel, cost = kernels[name], costs[name]
-        if launches[kernels[name]] == 1:
+        if launches[kernels[name]] == 1 and not keys.get("tile_n"):
             configs[name] = {"name": name, **keys, "cost": cost}
             continue
-        own = {key: value for key, value in keys.items() if key != "cluster"}
+        own = {key: value for key, value in keys.items() if key not in AT_LAUNCH}
         config = configs.setdefault(kernel, {"name": kernel, **own, "clusters": []})
-        config["clusters"].append({"cluster": list(keys.get("cluster") or (1, 1)), "cost": cost})
+        columns = {"tile_n": keys["tile_n"]} if keys.get("tile_n") else {}
+        config["clusters"].append({"cluster": list(keys.get("cluster") or (1, 1)), **columns, "cost": cost})
     return list(configs.values())

@@ -11,7 +11,7 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -188,6 +188,11 @@ def _measure(
         alive = [one for one in tried if one.name in names]
         result, alive, refused = _compile(alive, machine, Path(folder), toolchain, options.jobs, progress)
         measured.notes += [f"{name} does not compile" for name in refused]
+        slow = serialized("\n".join(result.warnings), sorted({one.kernel for one in alive}))
+        measured.notes += [f"{name} is left out: ptxas serializes its wgmma" for name in slow]
+        alive = [one for one in alive if one.kernel not in slow]
+        if not alive:
+            return measured
         writer = Writer(base, digests, {one.name: dict(one.keys) for one in tried})
         session = _follow(result, [one.name for one in alive], left, options, runner, writer, site, until, progress)
     measured.notes += _session_notes(session, left, until)
@@ -235,12 +240,22 @@ def _compile(
         if result.ok:
             return result, list(alive), refused
         text = f"{result.log}\n{' '.join(result.errors)}"
-        culprits = [one.name for one in alive if re.search(rf"FAILED[^\n]*/{one.kernel}\.cu|{one.kernel}\.cu[(:]", text)]
+        sources = {config.name: config.kernel for config in library.configs}  # of what is left of a kernel's clusters
+        culprits = [
+            name for name, source in sources.items() if re.search(rf"FAILED[^\n]*/{source}\.cu|\b{source}\.cu[(:]", text)
+        ]
         if not culprits:
             raise BuildError(f"the candidates do not compile: {result.reason}")
         refused += culprits
         alive = [one for one in alive if one.name not in culprits]
     raise BuildError(f"none of the {len(refused)} candidates compiles; mmagen build --compile SPEC says why")
+
+
+def serialized(text: str, kernels: Iterable[str]) -> list[str]:
+    """Those kernels of a library for which ptxas says that it waits for each wgmma. They are much slower than others of their tile,
+    and what is predicted for them holds for no other kernel. text: what the compiler printed."""
+    lines = [line for line in text.splitlines() if "wgmma.mma_async instructions are serialized" in line]
+    return [name for name in kernels if any(f"{len(name)}{name}6Config" in line for line in lines)]
 
 
 def _session_notes(session: Session, left: Sequence[str], until: float | None) -> list[str]:
@@ -292,11 +307,12 @@ def _library(
     by_name = {one.name: one for one in tried}
     every = {name: _kernel(by_name[name].plan, machine) for name in times}
     of_kernel = {name: by_name[name].kernel for name in times}
-    chosen = select(times, options.configs, baselines[BASELINES[-1]], _predicted(every, times, of_kernel), of_kernel)
+    of_tile = {name: f"{by_name[name].kernel} {by_name[name].plan.tile_of_d}" for name in times}  # one compute rate
+    chosen = select(times, options.configs, baselines[BASELINES[-1]], _predicted(every, times, of_tile), of_kernel)
     kernels = {name: every[name] for name in chosen}
     of_chosen = {name: times[name] for name in chosen}
-    costs = refine(kernels, fit(kernels, of_chosen, of_kernel), of_chosen)
-    figures = _figures(kernels, costs, of_chosen, baselines, of_kernel)
+    costs = refine(kernels, fit(kernels, of_chosen, of_tile), of_chosen)
+    figures = _figures(kernels, costs, of_chosen, baselines, of_tile)
     if heuristics:
         ratios = compared(heuristics, tried, times, {calls[as_argument(problem)]: problem for problem in problems})
         figures += [(f"first suggestion of {PACKAGE} over fastest candidate", _spread(ratios))] if ratios else []

@@ -11,6 +11,7 @@ import yaml
 
 from mmagen.spec.cost import Cost
 from mmagen.spec.model import Spec
+from mmagen.tuning.candidates import dispensable_keys
 from mmagen.tuning.kernels import as_configs
 
 _WIDTH = 128
@@ -38,6 +39,9 @@ def library_text(
     """
     document = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     kept = [config for config in document.pop("configs", None) or () if config.get("when")]
+    # The new configs do not inherit them; those that stay have them as their own.
+    inherited = {key: document.pop(key) for key in dispensable_keys(spec)}
+    kept = [{"name": config["name"], "when": config["when"], **inherited, **config} for config in kept]
     problems = document.pop("problems", None)
     lines = [f"# {line}".rstrip() for text in comment.splitlines() for line in textwrap.wrap(text, _WIDTH - 2) or [""]]
     lines += [_yaml(document).rstrip(), "configs:"]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mmagen.core.errors import SpecError, SpecFaults
-from mmagen.families import library, plan
+from mmagen.families import family_of, library, plan
 from mmagen.families.entries import entries
 from mmagen.families.launches import numbers
 from mmagen.families.library import choose
@@ -64,7 +64,7 @@ def test_every_cluster_is_a_choice_and_all_are_one_kernel():
     assert "src/tile.cu" in files and not any("_c2x1" in path for path in files if path.endswith((".cu", ".cuh")))
     code = files["include/lib/tile.cuh"].decode()
     assert "kClusterAtLaunch = true" in code and "kClusterM" not in code and "kBoxAcross" not in code.split("struct A")[1]
-    launches = re.findall(r"Launch::kYes, \{ (\d), (\d) \}", files["src/tile.cu"].decode())
+    launches = re.findall(r"Launch::kYes, \{ (\d), (\d), 128 \}", files["src/tile.cu"].decode())
     assert launches == [("2", "1"), ("1", "1"), ("1", "2")]
 
 
@@ -116,6 +116,15 @@ def test_bands_have_the_same_rows_of_tiles_in_every_cluster():
         ),
         (config("[1, 1]").replace("clusters: [", "clusters: [{cluster: null}, "), "clusters[0].cluster"),
         (HEAD + "  - {name: tile, clusters: []}\n", "clusters"),
+        (
+            HEAD + "  - {name: tile, clusters: [{cluster: [2, 1]}, {cluster: [1, 1]}]}\n",
+            "configs.0.clusters.1: tile_c1x1 is never reached: tile_c2x1 comes first and has no when and takes every problem; "
+            "give each of them a cost as `mmagen tune` writes it, or omit one",
+        ),
+        (
+            config("[1, 1]").replace("clusters: [", "clusters: [{cluster: [2, 1]}, "),
+            "tile_c2x1 has neither a when nor a cost, and its time cannot be compared with that of tile_c1x1; give it a cost",
+        ),
     ],
 )
 def test_what_a_launch_cannot_decide_is_refused(text, says):
@@ -129,6 +138,20 @@ def test_maps_and_registers_are_those_of_the_compiled_kernel():
     assert titles and len({*titles}) == len(titles)
     found = numbers(it, DEVICES[0], {"tile": 150}, lambda _: 0)
     assert [(one.kernel, one.measured) for one in found] == [("tile_c2x1", True), ("tile_c1x1", True)]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "says"),
+    [
+        ("[2, 1] [1, 1]", "set at launch: 2 x 1, 1 x 1 CTAs; boxes and traffic are those of 2 x 1"),
+        ("[2, 1]", "2 x 1 CTAs share operands by multicast"),
+        ("[1, 1]", "none"),
+    ],
+)
+def test_a_page_has_all_clusters_of_a_kernel(clusters, says):
+    it = planned(config(clusters))
+    (rows,) = [dict(rows) for title, rows in family_of(it).page(it) if title == "tile: Schedule"]
+    assert rows["cluster"] == says
 
 
 def test_a_remedy_leaves_one_cluster():

@@ -15,7 +15,7 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem, Spec
 from mmagen.spec.weights import Weights
 from mmagen.verify.emulated.weights import _packed, _unpacked
-from tests.families.test_hopper import LARGE, MMA_SYNC, faults, planned
+from tests.support.wgmma_specs import LARGE, MMA_SYNC, faults, planned
 
 S4 = LARGE | {
     "atom": "SM90_64x16x16_F32BF16BF16_RS",

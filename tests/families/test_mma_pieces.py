@@ -14,9 +14,9 @@ from mmagen.mma.pieces import PRODUCTS, SplitAtom
 from mmagen.plan.devices import DEVICES
 from mmagen.spec.load import load
 from mmagen.spec.model import Spec
-from tests.families.test_hopper import faults, planned
 from tests.support.mutations import ODD, SPECS
 from tests.support.piece_sums import check_bound
+from tests.support.wgmma_specs import faults, planned
 
 X6 = {
     "mmagen": 1,

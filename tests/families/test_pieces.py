@@ -12,9 +12,9 @@ from mmagen.plan.devices import DEVICES
 from mmagen.plan.launch import launch
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem, Spec
-from tests.families.test_hopper import LARGE, MMA_SYNC, faults, planned
 from tests.support.mutations import ODD, SPECS
 from tests.support.piece_sums import check_bound
+from tests.support.wgmma_specs import LARGE, MMA_SYNC, faults, planned
 
 H200 = next(one for one in DEVICES if one.name == "h200")
 X6 = LARGE | {

@@ -10,7 +10,7 @@ from mmagen.families.wgmma.page import sections
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 from mmagen.spec.model import Spec
-from tests.families.test_hopper import FP8, LARGE, faults, planned
+from tests.support.wgmma_specs import FP8, LARGE, faults, planned
 
 BLOCKS = {"a": "1x128", "b": "128x128"}
 SCALED = FP8 | {"scale": BLOCKS}

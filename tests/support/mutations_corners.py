@@ -567,7 +567,7 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "splitk_second_column_of_the_padding",
         "sm90_gemm_swapped_epilogue",
         "sm90_tile_scheduler_split_k_workspace",
-        "if (n + 1 < params.n) { __stcg(to + params.sums.pitch, words[1]); }",
+        "if (n + 1 < end_n) { __stcg(to + params.sums.pitch, words[1]); }",
         "__stcg(to + params.sums.pitch, words[1]);",
         "a column behind the last one is written",
     ),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mmagen.core.errors import UsageError
+from mmagen.families import plan
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.spec.cost import Cost
 from mmagen.spec.load import load
@@ -21,6 +22,7 @@ from mmagen.tuning.fit import Kernel, choice_ratio, fit, refine
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.problems import as_argument, model_problems, problems_of, random_problems
 from mmagen.tuning.select import select
+from mmagen.tuning.write import library_text
 
 SIZES = (2, 2, 2)
 MACHINE = Machine(132, {1: 132, 2: 66, 4: 30})
@@ -276,6 +278,59 @@ def test_the_configs_of_a_spec_are_measured_first():
     some = prune(found, random_problems(1, 10), MACHINE, 3)
     assert [one.name for one in some[:2]] == own and len(some) == 3
     assert [one.name for one in prune(found, random_problems(1, 10), MACHINE, 1)] == own[:1]
+
+
+@pytest.mark.parametrize(
+    "configs", ["", "configs:\n  - {name: b, cluster: [1, 2], when: {m: [1, 3]}}\n  - {name: a, stages: 3}\n"]
+)
+def test_only_the_configs_of_a_spec_inherit_its_keys(configs):
+    text = SPEC.replace("tile: [64,", "atoms_layout: [2, 1, 1]\nschedule: cooperative\ncluster: [2, 1]\ntile: [128,")
+    spec = load(text + configs, "it.yaml").spec
+    found = candidates(spec)
+    own = [one.name for one in found if one.own] or [found[0].name]
+    assert own == (["coop_128x128x64_c1x2", "coop_128x128x64_s3_c2x1"] if configs else ["coop_128x128x64_c2x1"])
+    some = [found[0], *(one for one in found if not one.own and one.plan.scheduler.cluster == (1, 1))][:9]
+    costs = {one.name: guess(one.plan, MACHINE) for one in some}
+    written = library_text(spec, [(one.name, one.keys) for one in some], {one.name: one.kernel for one in some}, costs, "")
+    library = plan(load(written, "it.yaml").spec)
+    tried = {one.name: one.plan for one in some} | ({"b": plan(spec).by_config["b"]} if configs else {})
+    assert {one.name for one in library.configs} == {*tried}
+    for one in library.configs:
+        as_tried = tried[one.name]
+        assert (one.plan.roles, one.plan.stages) == (as_tried.roles, as_tried.stages)
+        assert one.plan.scheduler.cluster == as_tried.scheduler.cluster
+
+
+def test_kernels_that_differ_in_more_than_the_cluster_have_names_of_their_own():
+    """Names do not say how many warpgroups take turns."""
+    one = "  - {{name: {}, tile: [64, 64, 64], atom: SM90_64x64x16_F32BF16BF16_SS, schedule: pingpong, cluster: {}{}}}\n"
+    ways = [([2, 1], ", when: {m: [1, 2]}"), ([1, 1], ", warpgroups: 3, when: {m: [1, 3]}"), ([1, 2], ", stream_k: never")]
+    configs = "".join(one.format(f"c{i}", *way) for i, way in enumerate(ways))
+    own = [one for one in candidates(load(f"{SPEC}configs:\n{configs}", "it.yaml").spec) if one.own]
+    assert [one.name for one in own] == ["ping_64x64x64_c2x1", "ping_64x64x64_2_c1x1", "ping_64x64x64_c1x2"]
+    library = library_of(own, {one.name: guess(one.plan, MACHINE) for one in own})
+    assert {one.name: one.plan.roles.consumers for one in library.configs} == {
+        one.name: one.plan.roles.consumers for one in own
+    }
+
+
+def test_every_config_is_compiled_with_the_tile_that_it_inherits():
+    configs = "configs:\n  - {name: a, tile: [64, 128, 32], when: {m: [1, 2]}}\n  - {name: b, stages: 2}\n"
+    own = [one for one in candidates(load(SPEC + configs, "it.yaml").spec) if one.own]
+    library = library_of(own, {one.name: guess(one.plan, MACHINE) for one in own})
+    assert [one.plan.tile for one in library.configs] == [one.plan.tile for one in own] == [(64, 128, 32), (64, 128, 64)]
+
+
+def test_parts_of_k_in_a_cluster_and_in_a_workspace_are_two_kernels():
+    """split_k: 4 is of CTAs of a cluster where these fit it: its kernel is compiled for it, the others may be launched in any."""
+    of_4 = "  - {{name: {}, tile: [128, 128, 64], atoms_layout: [2, 1, 1], schedule: cooperative, split_k: 4, cluster: {}}}\n"
+    configs = "".join(of_4.format(name, cluster) for name, cluster in (("a", [1, 1]), ("b", [8, 1]), ("c", [2, 4])))
+    found = candidates(load(f"{SPEC}configs:\n{configs}", "it.yaml").spec)
+    own = [one for one in found if one.own]
+    names = ["coop_128x128x64_split4", "coop_128x128x64_split4w_c8x1", "coop_128x128x64_split4w_c2x4"]
+    assert [one.name for one in own] == names and len({one.kernel for one in own}) == 2
+    library = library_of(own, {one.name: guess(one.plan, MACHINE) for one in own})
+    assert sorted(config.name for config in library.configs) == sorted(names)
 
 
 MMA_SYNC = """\

@@ -18,8 +18,9 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Spec
 from mmagen.toolchain.model import Gpu, Tool, Toolchain
 from mmagen.tuning import database, measure
-from mmagen.tuning.measure import Settings
-from mmagen.tuning.tune import Options, Tuned, tune
+from mmagen.tuning.candidates import candidates
+from mmagen.tuning.measure import Machine, Settings
+from mmagen.tuning.tune import Options, Tuned, _compile, tune
 
 SPEC = """\
 mmagen: 1
@@ -120,6 +121,28 @@ def test_a_kernel_that_crashes_costs_itself(spec, compiled, tmp_path, monkeypatc
     assert any(note.startswith(f"{victim} is left out") for note in done.notes)
     monkeypatch.delenv("FAULTS")
     assert victim not in tuned(spec, tmp_path / "base.jsonl").names, "the database remembers it"
+
+
+@pytest.mark.parametrize("clusters", [([2, 1],), ([2, 1], [1, 1])])
+def test_a_kernel_that_does_not_compile_costs_itself(clusters, tmp_path, monkeypatch):
+    """Its file is called like the kernel, or like the configuration where there is one cluster."""
+    bad = "tile: [128, 128, 64], atoms_layout: [2, 1, 1], schedule: cooperative"
+    before, rest, _ = SPEC.partition("  - name: rest")
+    configs = [f"  - {{name: bad{i}, when: {{k: [1, {i + 1}]}}, {bad}, cluster: {one}}}\n" for i, one in enumerate(clusters)]
+    text = before + "".join(configs) + rest + "\n"
+    own = [one for one in candidates(load(text, "small.yaml").spec) if one.own]
+    seen = []
+
+    def build(projects, *_, **__):
+        (file,) = [path.stem for path in (projects[0] / "src").glob("*128x128x64*.cu")] or [""]
+        seen.append(file)
+        log = f"FAILED: CMakeFiles/tuned.dir/src/{file}.cu.o\n" if file else ""
+        return [BuildResult("tuned", projects[0], not file, log=log)]
+
+    monkeypatch.setattr("mmagen.tuning.tune.build", build)
+    _, alive, refused = _compile(own, Machine(132, {1: 132, 2: 66}), tmp_path, TOOLS, None, lambda *_: None)
+    assert len(seen) == 2 and seen[0] and not seen[1]
+    assert len(refused) == len(clusters) and {one.name for one in alive} == {one.name for one in own} - {*refused}
 
 
 def test_a_wrong_kernel_is_not_in_the_library(spec, compiled, tmp_path, monkeypatch):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mmagen.mma.atoms import find_atom
-from mmagen.mma.catalogue import known
+from mmagen.mma.atoms import find_atom, with_columns
 
 Keys = dict[str, Any]
 
@@ -26,11 +24,12 @@ def alternatives(operation: str, widths: Iterable[int], promoted: bool = False) 
 
     operation: the name of a wgmma. widths: columns of those of its types that are offered; what no operation has is left out.
     promoted: the sums of k tiles are added up in units of one wgmma, so that wide tiles have two of them along N."""
+    of_types = find_atom(operation)
     for columns in sorted(widths):
-        name = re.sub(r"_64x\d+x", f"_64x{columns}x", operation)
-        atom = find_atom(name) if known(name) else None
+        atom = with_columns(of_types, columns) if of_types else None
         if atom is None:
             continue
+        name = atom.name
         for rows, warpgroups, schedule in _shapes(columns):
             for line in (128, 256) if rows == 64 and columns <= 64 else (128,):  # bytes of a row of a k tile
                 depth = max(line * 8 // atom.type_a.bits, atom.k)

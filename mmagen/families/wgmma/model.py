@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from mmagen.families.wgmma import pieces
 from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
+from mmagen.mma.atoms import Atom, with_columns
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan.facts import Facts
 from mmagen.plan.model import MOST_BOX_LINES, Mainloop, Operand
-from mmagen.plan.operations import SUMS
+from mmagen.plan.operations import SUMS, columns_of_element
 from mmagen.plan.plans import GemmPlan
+from mmagen.plan.policies import Policy
 
+TILE_N = Policy(
+    "mmagen::Sm90MainloopTileN<Config>",
+    "sm90_mainloop_tile_n",
+    "wgmma on stages of shared memory that TMA loads; the launch decides how many columns of a tile are computed",
+)
 _FEW_ROWS_TYPES = ("bf16", "f16", "tf32", "s8", "u8", "e4m3", "e5m2")  # of sm90_few_rows.cuh
 
 
@@ -80,7 +88,8 @@ class WgmmaGemmPlan(GemmPlan):
     @property
     def tile_of_d(self) -> tuple[int, int, int]:
         m, n, k = self.tile
-        return (n, m, k) if self.swapped else self.tile
+        n = self.scheduler.tile_n or n
+        return (n, m, k) if self.swapped else (m, n, k)
 
     @property
     def cluster_of_d(self) -> tuple[int, int]:
@@ -91,6 +100,36 @@ class WgmmaGemmPlan(GemmPlan):
     def d_row_major(self) -> bool:
         """Are rows of the kernel's D contiguous?"""
         return self.epilogue.row_major != self.swapped
+
+    @property
+    def launched_atoms(self) -> tuple[Atom, ...]:
+        """The wgmmas of launches that compute so many columns of a tile, the widest first; () if all compute whole tiles."""
+        if not any(tile_n for _, _, tile_n in self.scheduler.launches):
+            return ()
+        found = sorted({tile_n or self.atom.n for _, _, tile_n in self.scheduler.launches}, reverse=True)
+        return tuple(atom for n in found if (atom := with_columns(self.atom, n)))
+
+    def launched(self, launches: tuple[tuple[int, int, int], ...], tile_n: int) -> Self:
+        one = super().launched(launches, tile_n)
+        if not one.launched_atoms:
+            return one
+        return replace(one, mainloop=replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header))
+
+    def why_not_tile_n(self, tile_n: int) -> str:
+        a, b = self.operands
+        share, line = 8 * self.scheduler.cluster[0], 16 * columns_of_element(self.epilogue.operations)
+        reasons = {
+            f"the tile has {self.tile[1]} columns, of several {self.atom.name}": self.tile[1] != self.atom.n,
+            f"{b.letter} has {b.mode} contiguous": not b.contiguous_k,
+            f"{a.letter} is read from registers": self.atom.a_in_registers,
+            "the sums of k tiles are promoted": self.mainloop.promote,
+            f"groups are {self.scheduler.grouped}": bool(self.scheduler.grouped),
+            f"the tile has no more than {self.tile[1]}": tile_n >= self.tile[1],
+            f"there is no {self.atom.name} of that N": with_columns(self.atom, tile_n) is None,
+            f"each of {self.scheduler.cluster[0]} CTAs loads a share of B, whose rows are a multiple of 8": tile_n % share > 0,
+            "rows of D in a tile are no multiple of 16 bytes": self.d_row_major and tile_n * self.epilogue.out.bytes % line > 0,
+        }
+        return next((why for why, holds in reasons.items() if holds), "")
 
     @property
     def compiled_for_cluster(self) -> str:

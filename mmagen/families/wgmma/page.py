@@ -61,14 +61,14 @@ def _reachable(letter: str, major: str, element_bytes: int, problem: Problem) ->
 
 def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
     roles, scheduler, prefetch = plan.roles, plan.scheduler, plan.mainloop.prefetch
-    m, n = scheduler.cluster
+    m = scheduler.cluster[0]
     which = " that is less than two thirds full" if scheduler.stream_k == "last_wave" else ""
     shared = f"all CTAs share the tiles of a partial last wave{which}; fixup in a fixed order"
     return [
         ("schedule", roles.schedule),
         ("warpgroups", f"{roles.consumers} {WARPGROUPS[roles.schedule]}"),
         ("operands", _SWAPPED if plan.swapped else "A and B of a call"),
-        ("cluster", f"{m} x {n} CTAs share operands by multicast" if m * n > 1 else "none"),
+        ("cluster", _cluster(plan)),
         ("split_k", _split_k(plan)),
         ("stream_k", shared if scheduler.shares_last_wave else "no"),
         *grouped.rows_of_page(plan),
@@ -84,6 +84,15 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
         ),
         ("raster order", pages.raster(scheduler.raster_group * m)),
     ]
+
+
+def _cluster(plan: WgmmaGemmPlan) -> str:
+    scheduler = plan.scheduler
+    shape = pages.extents(scheduler.cluster)
+    if len(scheduler.launches) > 1:
+        each = (f"{m} x {n}" + (f" with {tile_n} columns of a tile" if tile_n else "") for m, n, tile_n in scheduler.launches)
+        return f"set at launch: {', '.join(each)} CTAs; boxes and traffic are those of {shape}"
+    return f"{shape} CTAs share operands by multicast" if scheduler.cluster_ctas > scheduler.split_k else "none"
 
 
 def _split_k(plan: WgmmaGemmPlan) -> str:

@@ -13,20 +13,20 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// m x n CTAs share operands by multicast.
+/// m x n CTAs share operands by multicast. tile_n: columns of the tile that each of them computes.
 struct ClusterShape {
-  int m, n;
+  int m, n, tile_n;
 
   CUTE_HOST_DEVICE constexpr int ctas() const { return m * n; }
 };
 
-/// The cluster of a Config that has one shape. With kClusterAtLaunch each launch has its own.
+/// The cluster shape that a Config fixes at compile time; with kClusterAtLaunch it is a parameter of the launch.
 template <class Config>
 constexpr ClusterShape static_cluster() {
-  return {Config::kClusterM, Config::kClusterN};
+  return {Config::kClusterM, Config::kClusterN, Config::kTileN};
 }
 
-/// CTAs of a cluster of one shape: with split-K, kSplitK CTAs share the K of each output tile.
+/// CTAs of a cluster whose shape is fixed at compile time; with split-K, kSplitK CTAs share the K of each output tile.
 template <class Config>
 inline constexpr int kClusterCtas = Config::kClusterM * Config::kClusterN * Config::TileScheduler::kSplitK;
 
@@ -104,7 +104,7 @@ struct ClusterCoord {
   CUTE_DEVICE bool reads_from(int other) const { return ((mask_a() | mask_b()) >> other) & 1; }
 };
 
-/// The same in clusters whose shape the launch decides.
+/// The same for clusters whose shape is a parameter of the launch.
 template <class Config>
 struct ClusterCoord<Config, true> {
   static_assert(Config::TileScheduler::kSplitK == 1, "the CTAs of the cluster compute different output tiles");
@@ -133,8 +133,8 @@ struct ClusterCoord<Config, true> {
   uint16_t mask_a_, mask_b_;
 };
 
-/// The shape of this launch's clusters. It comes from a kernel parameter, which the compiler knows to be the same in all
-/// threads, as it does not know of %cluster_nctaid: a TMA instruction behind a branch on that would be in a loop, see
+/// The shape of this launch's clusters. It is a kernel parameter, which the compiler knows to be uniform. It does not know that
+/// %cluster_nctaid is: a TMA instruction behind a branch on that register would be put into a loop over the active threads, see
 /// elect_one().
 template <class Config>
 CUTE_DEVICE ClusterShape cluster_shape(typename Config::Mainloop::Params const& params) {
@@ -165,14 +165,24 @@ CUTE_DEVICE TileCoord cta_tile(Scheduler const&, typename Scheduler::Params cons
   return coord;
 }
 
+/// Columns of a tile that this launch computes.
+template <class Config, class Params>
+CUTE_HOST_DEVICE constexpr int launched_tile_n([[maybe_unused]] Params const& params) {
+  if constexpr (Config::kTileNAtLaunch) {
+    return params.tile_n;
+  } else {
+    return Config::kTileN;
+  }
+}
+
 namespace detail {
 
-/// The tiles of the clusters, which are the tile scheduler's. kRasterGroup counts rows of clusters where these have one shape,
-/// else rows of CTAs.
+/// The work tiles of the tile scheduler, one for each cluster. kRasterGroup counts rows of cluster tiles if the cluster's shape
+/// is fixed at compile time, else rows of CTA tiles.
 template <class Config>
 void make_tiles_of_clusters(TileSchedulerParams& params, GemmShape const& shape, ClusterShape cluster) {
   int const group = Config::kClusterAtLaunch ? std::max(1, Config::kRasterGroup / cluster.m) : Config::kRasterGroup;
-  make_tile_params(params, shape, Config::kTileM * cluster.m, Config::kTileN * cluster.n, Config::kTileK, group);
+  make_tile_params(params, shape, Config::kTileM * cluster.m, cluster.tile_n * cluster.n, Config::kTileK, group);
 }
 
 }  // namespace detail

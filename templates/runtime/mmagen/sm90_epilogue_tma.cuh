@@ -15,6 +15,7 @@
 #include "epilogue_functor.cuh"
 #include "further_tensors.cuh"
 #include "gemm_arguments.cuh"
+#include "sm90_cluster.cuh"
 #include "sm90_slice_beside.cuh"
 #include "sm90_staged_slice.cuh"
 #include "sm90_tensor_map.cuh"
@@ -36,6 +37,7 @@ struct Sm90EpilogueTma {
     CUtensorMap map_d;
     CUtensorMap map_source;  // if tma_loads: of C, or of a second matrix
     int m, n;
+    int tile_n;  // with Config::kTileNAtLaunch: columns of a tile that are computed
     ElementD const* c;
     int64_t ldc, batch_stride_c;
     ElementD* d;
@@ -76,7 +78,7 @@ struct Sm90EpilogueTma {
   static_assert(4 * Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
 
   /// Where TMA cannot address D, all of it is stored element by element.
-  static CUresult make_params(Params& params, GemmArguments<Config> const& args) {
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args, int tile_n = Config::kTileN) {
     int64_t const columns = args.n / kPair;
     MatrixExtent const d = {Config::kDRowMajor ? columns : args.m, Config::kDRowMajor ? args.m : columns, args.batch, args.ldd,
                             args.batch_stride_d};
@@ -84,6 +86,7 @@ struct Sm90EpilogueTma {
     constexpr int kAcross = Config::kDRowMajor ? kRows : kSliceD;
     params.m = int(args.m);
     params.n = int(args.n);
+    params.tile_n = tile_n;
     params.c = args.c;
     params.ldc = args.ldc;
     params.batch_stride_c = args.batch_stride_c;
@@ -213,8 +216,8 @@ struct Sm90EpilogueTma {
       int const column = n / kPair;  // of D
       if ((Config::kDRowMajor ? column + kSliceD : m + kRows) > to.tma_end) {
         Slice::store_elements(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, lane);
-      } else if (!tma_moves<Tile>(of_d, m, column)) {
-        store_end_of_group<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, lane);
+      } else if (!tma_stores<Tile>(params, of_d, m, column)) {
+        store_end_inside<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, lane);
       } else if (lane == 0) {
         tma_store(&to.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch_d());
       }
@@ -232,7 +235,7 @@ struct Sm90EpilogueTma {
 
   /// Are slices outside of D left out? TMA would clip them.
   template <class Tile>
-  static constexpr bool kSkipsOutside = Tile::kEndsInside || Tile::kOwnMatrices;
+  static constexpr bool kSkipsOutside = Tile::kEndsInside || Tile::kOwnMatrices || Config::kTileNAtLaunch;
 
   /// Tiles of groups may begin anywhere, and groups may share lines of a second matrix.
   static constexpr bool kStagesMatrix = Called::kStagesMatrix && !kOfGroup<typename Config::TileScheduler::Params::Coord>;
@@ -266,7 +269,9 @@ struct Sm90EpilogueTma {
           barriers(source.of_buffer + warp * kBuffers) {
       auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
       first_m = tile.first_m(Config::kTileM) + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
-      first_n = tile.first_n(Config::kTileN) + warpgroup_n * kMmaN;
+      int const tile_n = launched_tile_n<Config>(params), begin_n = tile.first_n(tile_n);
+      first_n = begin_n + warpgroup_n * kMmaN;
+      if constexpr (Config::kTileNAtLaunch) { bounds.n = min(bounds.n, begin_n + tile_n); }
     }
 
     /// The first row and column of a slice; columns of the sums.
@@ -315,13 +320,30 @@ struct Sm90EpilogueTma {
     return true;
   }
 
-  /// Stores a slice that TMA does not, of a D that TMA can address: its lines are whole vectors unless the group ends in them.
+  /// Does TMA store a slice? Not one that ends behind the columns that the launch computes of a tile; it would write to the
+  /// next tile.
   template <class Tile>
-  CUTE_DEVICE static void store_end_of_group(unsigned char const* buffer, Params const& params, SliceCoord const& end,
-                                             int batch, SliceCoord const& first, int lane) {
+  CUTE_DEVICE static bool tma_stores(Params const& params, SliceCoord const& end, int m, int column) {
+    if constexpr (Config::kTileNAtLaunch) { return column + kSliceD <= end.n || end.n == params.n / kPair; }
+    return tma_moves<Tile>(end, m, column);
+  }
+
+  /// Stores a slice that TMA does not, of a D that TMA can address: its lines are whole vectors unless the group, or a D with M
+  /// contiguous, ends in them.
+  template <class Tile>
+  CUTE_DEVICE static void store_end_inside(unsigned char const* buffer, Params const& params, SliceCoord const& end, int batch,
+                                           SliceCoord const& first, int lane) {
     if constexpr (kOfGroup<Tile>) {
       ElementD* const d = params.d + batch * params.batch_stride_d;
       if constexpr (Tile::kAlongN == Config::kDRowMajor || kPitch % 16 != 0) {
+        Slice::store_elements(buffer, d, params.ldd, end, first, lane);
+      } else {
+        Slice::store_vectors(buffer, d, params.ldd, end, first, lane);
+      }
+    } else if constexpr (Config::kTileNAtLaunch) {
+      static_assert(kPitch % 16 == 0, "a buffer holds vectors");
+      ElementD* const d = params.d + batch * params.batch_stride_d;
+      if (!Config::kDRowMajor && first.m + kRows > end.m) {
         Slice::store_elements(buffer, d, params.ldd, end, first, lane);
       } else {
         Slice::store_vectors(buffer, d, params.ldd, end, first, lane);

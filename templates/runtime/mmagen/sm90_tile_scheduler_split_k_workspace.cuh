@@ -37,6 +37,7 @@ struct SplitKWorkspaceTileScheduler {
     unsigned work_tiles;           // output tiles times splits
     unsigned k_tiles_each, extra;  // split i has k_tiles_each k tiles, and one more if i < extra
     int m, n;
+    int tile_n;  // with Config::kTileNAtLaunch: columns of a tile that are computed
     PartialSums<Sum> sums;
   };
 
@@ -51,6 +52,7 @@ struct SplitKWorkspaceTileScheduler {
     detail::make_tiles_of_clusters<Config>(params, shape, cluster);
     params.m = int(shape.m);
     params.n = int(shape.n);
+    params.tile_n = cluster.tile_n;
     params.sums = PartialSums<Sum>(shape, Config::kDRowMajor);
     int64_t const room = arguments.workspace == nullptr ? 0 : arguments.workspace_bytes / params.sums.split_bytes();
     int64_t const splits = std::min<int64_t>(split_count(params, shape, resident, cluster), std::max<int64_t>(room, 1));
@@ -114,9 +116,11 @@ struct SplitKWorkspaceTileScheduler {
     using Epilogue = typename Config::Epilogue;
     auto const [thread, warpgroup_m, warpgroup_n, _k] =
         typename Config::TiledMma::ThrLayoutVMNK{}.get_flat_coord(int(threadIdx.x));
+    int const tile_n = launched_tile_n<Config>(params);
     int const first_m =
         tile.m * Config::kTileM + warpgroup_m * Epilogue::kMmaM + thread / 32 * Epilogue::kRows + thread % 32 / 4;
-    int const first_n = tile.n * Config::kTileN + warpgroup_n * Epilogue::kMmaN + thread % 4 * 2;
+    int const first_n = tile.n * tile_n + warpgroup_n * Epilogue::kMmaN + thread % 4 * 2;
+    int const end_n = Config::kTileNAtLaunch ? min(params.n, (tile.n + 1) * tile_n) : params.n;
     CUTE_UNROLL
     for (int i = 0; i < Epilogue::kCountM * 2; ++i) {
       int const m = first_m + i / 2 * Epilogue::kMmaM * Epilogue::kWarpgroupsM + i % 2 * 8;
@@ -127,11 +131,11 @@ struct SplitKWorkspaceTileScheduler {
         int const n = first_n + j / kGroups * Epilogue::kMmaN * Epilogue::kWarpgroupsN + j % kGroups * 8;
         auto const* const words = reinterpret_cast<unsigned const*>(&tCrC(0, i / 2, j / kGroups)) + j % kGroups * 4 + i % 2 * 2;
         if constexpr (Config::kDRowMajor) {  // the second column may be padding of the line
-          if (n < params.n) { __stcg(reinterpret_cast<uint2*>(matrix + m * params.sums.pitch + n), uint2{words[0], words[1]}); }
+          if (n < end_n) { __stcg(reinterpret_cast<uint2*>(matrix + m * params.sums.pitch + n), uint2{words[0], words[1]}); }
         } else {
           auto* const to = reinterpret_cast<unsigned*>(matrix + n * params.sums.pitch + m);
-          if (n < params.n) { __stcg(to, words[0]); }
-          if (n + 1 < params.n) { __stcg(to + params.sums.pitch, words[1]); }
+          if (n < end_n) { __stcg(to, words[0]); }
+          if (n + 1 < end_n) { __stcg(to + params.sums.pitch, words[1]); }
         }
       }
     }
@@ -168,10 +172,10 @@ struct SplitKWorkspaceTileScheduler {
     constexpr double kSumBytes = 3200, kDramBytes = 2200;  // of the device
     constexpr double kWorkTile = 1500, kReduction = 8000;
     constexpr int kBytesA = sizeof(typename Config::A::Element), kBytesB = sizeof(typename Config::B::Element);
-    constexpr double kMma = double(Config::kTileM) * Config::kTileN * Config::kTileK * kBytesA / 4096;
+    double const mma = double(Config::kTileM) * cluster.tile_n * Config::kTileK * kBytesA / 4096;
     double const rows_a = double(std::min<int64_t>(Config::kTileM, shape.m)) * kBytesA / cluster.n;
-    double const rows_b = double(std::min<int64_t>(Config::kTileN, shape.n)) * kBytesB / cluster.m;
-    double const k_tile = std::max(kMma, (rows_a + rows_b) * Config::kTileK / kL2Bytes);
+    double const rows_b = double(std::min<int64_t>(cluster.tile_n, shape.n)) * kBytesB / cluster.m;
+    double const k_tile = std::max(mma, (rows_a + rows_b) * Config::kTileK / kL2Bytes);
     double const waves = double(detail::ceil_div(int64_t(tiles.tiles) * splits, resident));
     double const work = waves * (kWorkTile + double(detail::ceil_div(tiles.k_tiles, splits)) * k_tile);
     double const operands = (double(shape.m) * kBytesA + double(shape.n) * kBytesB) * double(shape.k) * double(shape.batch);

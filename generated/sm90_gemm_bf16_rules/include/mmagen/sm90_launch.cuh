@@ -23,7 +23,7 @@ inline constexpr int kPortableClusterCtas = 8;
 template <class Config>
 Status prepare_kernel() {
   Status const status = allow_smem(&sm90_kernel<Config>, Config::kSmemBytes);
-  if constexpr (!Config::kClusterAtLaunch) {  // those are portable
+  if constexpr (!Config::kClusterAtLaunch) {  // the other clusters have at most kPortableClusterCtas CTAs
     if (status == Status::kSuccess && kClusterCtas<Config> > kPortableClusterCtas) {
       return status_of(cudaFuncSetAttribute(sm90_kernel<Config>, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
     }
@@ -31,7 +31,7 @@ Status prepare_kernel() {
   return status;
 }
 
-/// The extents of a cluster, and of a grid of one cluster. In a cluster of one shape the CTAs lie along x.
+/// The extents of a cluster, and of a grid of one cluster. If the shape is fixed at compile time, all CTAs lie along x.
 template <class Config>
 dim3 cluster_extent(ClusterShape cluster) {
   if constexpr (Config::kClusterAtLaunch) {
@@ -82,7 +82,7 @@ CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& ar
   } else {
     result = Config::Mainloop::make_params(params.mainloop, args);
   }
-  return result != CUDA_SUCCESS ? result : Config::Epilogue::make_params(params.epilogue, args);
+  return result != CUDA_SUCCESS ? result : Config::Epilogue::make_params(params.epilogue, args, cluster.tile_n);
 }
 
 /// Why TMA cannot address A or B of a call: kFarApartA or kFarApartB, kUnalignedA or kUnalignedB; kSuccess where it can.

@@ -119,9 +119,10 @@ struct Sm90TmaLoad {
     int end_a, end_b;                // rows of A and columns of B from here on are not loaded; the largest int: all are
     bool edges;                      // does a tile need edge_a or edge_b?
     bool exists;                     // false: K is 0, there are no tensor maps
-    // Where the launch decides on the cluster: its shape, and the lines of a box.
+    // With kClusterAtLaunch: the shape of the clusters, and the lines of a box.
     ClusterShape cluster;
     int box_a, box_b;
+    int tile_n;  // with kTileNAtLaunch: columns of a tile that are computed
   };
 
   /// The stages. TMA's 128-byte swizzle is a function of address bits: stages begin at multiples of 1024 bytes.
@@ -138,11 +139,13 @@ struct Sm90TmaLoad {
     return encode(params, args, whole_a);
   }
 
-  /// The same for clusters whose shape the launch decides: a box is the share of one CTA of a panel.
+  /// The same with kClusterAtLaunch: a box is the share that one CTA loads of a panel.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, ClusterShape cluster) {
+    static_assert(!Config::kTileNAtLaunch || B::kContiguousK, "the lines of a panel are columns of the tile");
     params.cluster = cluster;
+    params.tile_n = cluster.tile_n;
     params.box_a = kLines<A> / cluster.n;
-    params.box_b = kLines<B> / cluster.m;
+    params.box_b = (Config::kTileNAtLaunch ? cluster.tile_n : kLines<B>) / cluster.m;
     return encode(params, args, false);
   }
 
@@ -160,8 +163,9 @@ struct Sm90TmaLoad {
   /// What is loaded of the stages of an output tile.
   template <class Tile>
   CUTE_DEVICE static LoadedRows rows_of(Params const& params, Tile const& tile) {
-    int const a = loaded_rows<A>(params.end_a - tile.first_m(A::kTileMn));
-    int const b = loaded_rows<B>(params.end_b - tile.first_n(B::kTileMn));
+    int const tile_n = launched_tile_n<Config>(params);
+    int const a = loaded_rows<A>(params.end_a - tile.first_m(A::kTileMn), A::kTileMn);
+    int const b = loaded_rows<B>(params.end_b - tile.first_n(tile_n), tile_n);
     constexpr int kRowBytesA = A::kTileK * int(sizeof(typename A::Element));
     constexpr int kRowBytesB = B::kTileK * int(sizeof(typename B::Element));
     return {a, b, uint32_t(a * kRowBytesA + b * kRowBytesB)};
@@ -183,15 +187,17 @@ struct Sm90TmaLoad {
                                        cluster.mask_b(), Share<B>(cluster.m), rows.b, b);
   }
 
-  /// All k tiles of an output tile, where the launch decides on the cluster. What is the same in all of them is computed once,
-  /// and a loop that multicasts or does not has no branch on that: small tiles are loaded no faster than this thread issues TMA
-  /// instructions. each_k_tile: calls what it is given with every stage and its k tile, once the stage is free.
+  /// Loads all k tiles of an output tile, with kClusterAtLaunch. Small tiles are loaded only as fast as this thread issues TMA
+  /// instructions. So whatever does not change from one k tile to the next is computed once, and each combination of operands
+  /// that are multicast has a loop of its own, without a branch on it. each_k_tile: calls its argument with every stage and its
+  /// k tile, once the stage is free.
   template <class EachKTile>
   CUTE_DEVICE static void load_own_boxes(Params const& params, SharedStorage& storage, Pipeline& pipeline,
                                          TileCoord const& tile, LoadedRows const& rows, ClusterCoord<Config> const& cluster,
                                          EachKTile const& each_k_tile) {
     OwnBoxes<A> const a(&params.map_a, &params.edge_a, cluster.n, params.box_a, rows.a, tile.first_m(A::kTileMn));
-    OwnBoxes<B> const b(&params.map_b, &params.edge_b, cluster.m, params.box_b, rows.b, tile.first_n(B::kTileMn));
+    OwnBoxes<B> const b(&params.map_b, &params.edge_b, cluster.m, params.box_b, rows.b,
+                        tile.first_n(launched_tile_n<Config>(params)));
     int const batch_a = tile.batch * params.batch_step_a, batch_b = tile.batch * params.batch_step_b;
     uint16_t const ctas_a = cluster.mask_a(), ctas_b = cluster.mask_b();
     auto const load = [&](auto shared_a, auto shared_b) {
@@ -224,7 +230,7 @@ struct Sm90TmaLoad {
     LoadedRows const rows = rows_of(params, tile);
     for (int i = 0; i < count; ++i) {
       BoxCoord<A> const a(tile.first_m(A::kTileMn), work.k_begin + i, tile.batch * params.batch_step_a);
-      BoxCoord<B> const b(tile.first_n(B::kTileMn), work.k_begin + i, tile.batch * params.batch_step_b);
+      BoxCoord<B> const b(tile.first_n(launched_tile_n<Config>(params)), work.k_begin + i, tile.batch * params.batch_step_b);
       prefetch_operand<A>(&params.map_a, &params.edge_a, Share<A>(cluster.n, params.box_a), rows.a, a);
       prefetch_operand<B>(&params.map_b, &params.edge_b, Share<B>(cluster.m, params.box_b), rows.b, b);
     }
@@ -296,13 +302,13 @@ struct Sm90TmaLoad {
     return encode_tensor_map<Element>(edge, data, extent, Operand::kLine, edge_lines, Operand::kSwizzleBytes);
   }
 
-  /// How many rows of a tile are loaded. left: rows of the matrix from the tile's first row on; may be negative, or more than
-  /// the tile has.
+  /// How many rows of a tile with `all` of them are loaded. left: rows of the matrix from the tile's first row on; may be
+  /// negative, or more than the tile has.
   template <class Operand>
-  CUTE_DEVICE static int loaded_rows(int left) {
+  CUTE_DEVICE static int loaded_rows(int left, int all) {
     constexpr int kStep = Operand::kContiguousK ? 1 : Operand::kLine;  // a panel is loaded whole
-    if (left >= Operand::kTileMn) { return Operand::kTileMn; }
-    return left <= 0 ? 0 : min((left + kStep - 1) / kStep * kStep, Operand::kTileMn);
+    if (left >= all) { return all; }
+    return left <= 0 ? 0 : min((left + kStep - 1) / kStep * kStep, all);
   }
 
   /// A CTA's share of an operand tile: boxes() boxes of kLine x `box` elements of each panel. CTAs that need the same tile load
@@ -328,13 +334,12 @@ struct Sm90TmaLoad {
     }
   };
 
-  /// The boxes that a CTA loads of an operand tile where the launch decides on the cluster: one of each panel, from line `line`
-  /// on.
+  /// The boxes that a CTA loads of an operand tile with kClusterAtLaunch: one of each panel, which begins at line `line`.
   template <class Operand>
   struct OwnBoxes {
     CUtensorMap const* map;
     int line, mn;
-    int rows;  // of the tile, that are loaded; 0: none of this share
+    int rows;  // of the tile that are loaded; 0: this share lies beyond the matrix
 
     /// mn: the tile's first row of A or column of B.
     CUTE_DEVICE OwnBoxes(CUtensorMap const* map, CUtensorMap const* edge, int share, int box, int rows, int mn)

@@ -29,6 +29,7 @@ struct Config {
   static constexpr int kTileM = 64;
   static constexpr int kTileN = 128;
   static constexpr int kTileK = 64;
+  static constexpr bool kTileNAtLaunch = false;  // else a launch computes all columns of a tile
 
   // Warpgroups of 128 threads: 2 consumers with a tile each, in turns; 1 producer loads.
   static constexpr int kConsumers = 2;

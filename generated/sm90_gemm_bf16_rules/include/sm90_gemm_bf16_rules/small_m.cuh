@@ -29,6 +29,7 @@ struct Config {
   static constexpr int kTileM = 64;
   static constexpr int kTileN = 32;
   static constexpr int kTileK = 128;
+  static constexpr bool kTileNAtLaunch = false;  // else a launch computes all columns of a tile
 
   // Warpgroups of 128 threads: 1 consumers share a tile; 1 producer loads.
   static constexpr int kConsumers = 1;

@@ -1,0 +1,141 @@
+"""Launches that compute a part of the columns of a tile: choices, code, grids, and what is refused with which remedy."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mmagen.core.errors import SpecFaults
+from mmagen.families import plan
+from mmagen.families.library import choose
+from mmagen.generate.render import render
+from mmagen.mma.atoms import find_atom, with_columns
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.tuning.candidates import candidates
+from mmagen.tuning.database import digest
+from mmagen.tuning.kernels import as_configs
+from mmagen.tuning.tune import serialized
+
+COST = (
+    "{ctas: 132, launch_us: 2, overlap_us: 0.3, tile_us: 0.5, store_pitch: 0.3, k_tile_us: 0.2, throttle: 0.3, line_ns: 1, "
+    "dram_tbps: 4, dram_spread: 0.3, dram_rows: 0.02, dram_columns: 0.2, store_tbps: 5, l2_tbps: 9, l2_spread: 0.4, "
+    "l2_pitch: 0.1, l2_odd_pitch: 0.3, l2_ragged: 0.02, fixup_us: 1.5, part_us: 0.03, fixup_tbps: 3}"
+)
+
+
+def text(launches: str, atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str = "TN", tile: str = "[128, 128, 64]") -> str:
+    """launches: `2x1 2x1n96`."""
+    each = []
+    for one in launches.split():
+        cluster, _, columns = one.partition("n")
+        tile_n = f"tile_n: {columns}, " if columns else ""
+        each.append(f"{{cluster: [{cluster.replace('x', ', ')}], {tile_n}cost: {COST}}}")
+    return (
+        f"mmagen: 1\nname: lib\nkernel: gemm\natom: {atom}\nlayout: {layout}\ntile: {tile}\natoms_layout: [2, 1, 1]\n"
+        f"epilogue: {{out: bf16}}\nconfigs:\n  - {{name: tile, schedule: cooperative, clusters: [{', '.join(each)}]}}\n"
+    )
+
+
+def planned(written: str) -> GemmPlan:
+    made = plan(load(written, "lib.yaml").spec)
+    assert isinstance(made, GemmPlan)
+    return made
+
+
+def test_every_width_is_a_choice_and_all_are_one_kernel():
+    it = planned(text("2x1 2x1n96 1x1n104"))
+    assert [one.name for one in it.configs] == ["tile_c2x1", "tile_c2x1_n96", "tile_c1x1_n104"]
+    assert [one.plan.tile_of_d for one in it.configs] == [(128, 128, 64), (128, 96, 64), (128, 104, 64)]
+    assert {one.kernel for one in it.configs} == {"tile"}
+    files = render(it)
+    launches = re.findall(r"Launch::kYes, \{ (\d), (\d), (\d+) \}", files["src/tile.cu"].decode())
+    assert launches == [("2", "1", "128"), ("2", "1", "96"), ("1", "1", "104")]
+    code = files["include/lib/tile.cuh"].decode()
+    assert re.search(r"using MmaOps = cute::tuple<[^;]*64x128x16[^;]*64x104x16[^;]*64x96x16[^;]*>;", code)
+    assert "kTileNAtLaunch = true" in code and "include/mmagen/sm90_mainloop_tile_n.cuh" in files
+    # CuTe has wgmma of N 104 in headers that are not included; the project defines it.
+    assert "struct SM90_64x104x16_F32BF16BF16_SS" in code and "struct SM90_64x96x16" not in code
+
+
+def test_a_kernel_of_whole_tiles_has_none_of_it():
+    files = render(planned(text("2x1 1x1")))
+    assert "kTileNAtLaunch = false" in files["include/lib/tile.cuh"].decode()
+    assert "include/mmagen/sm90_mainloop_tile_n.cuh" not in files
+
+
+def test_only_the_widths_of_launches_are_compiled():
+    code = render(planned(text("2x1n64 1x1n96")))["include/lib/tile.cuh"].decode()
+    (operations,) = re.findall(r"using MmaOps = cute::tuple<(.*?)>;", code)
+    assert re.findall(r"64x(\d+)x16", operations) == ["96", "64"]
+
+
+def test_the_choice_follows_the_width():
+    """192 columns are two tiles of 96 and two of 128, of which a quarter is empty; 200 are two of 128 and three of 96."""
+    slow = COST.replace("k_tile_us: 0.2", "k_tile_us: 0.26")
+    it = planned(text("1x1n96 1x1").replace(f"cluster: [1, 1], cost: {COST}", f"cluster: [1, 1], cost: {slow}"))
+    assert choose(it, Problem(shape=(8448, 192, 4096))).name == "tile_c1x1_n96"
+    assert choose(it, Problem(shape=(8448, 200, 4096))).name == "tile_c1x1"
+
+
+@pytest.mark.parametrize(
+    ("written", "says", "nearest"),
+    {
+        "no such wgmma": (text("1x1 1x1n100"), "there is no SM90_64x128x16_F32BF16BF16_SS of that N", 96),
+        "the whole tile": (text("1x1 1x1n128"), "the tile has no more than 128", 120),
+        "shares of B": (text("2x1 2x1n104"), "each of 2 CTAs loads a share of B", 96),
+        "four shares of B": (text("4x1 4x1n48"), "each of 4 CTAs loads a share of B", 32),
+        "N contiguous": (text("1x1 1x1n96", layout="TT"), "B has N contiguous", 0),
+        "several atoms": (
+            text("1x1 1x1n96", atom="SM90_64x64x16_F32BF16BF16_SS"),
+            "the tile has 128 columns, of several SM90_64x64x16_F32BF16BF16_SS",
+            0,
+        ),
+    }.values(),
+)
+def test_a_width_that_no_launch_can_have_is_refused_with_the_nearest(written, says, nearest):
+    spec = load(written, "lib.yaml").spec
+    with pytest.raises(SpecFaults) as caught:
+        plan(spec)
+    faults = [one for one in caught.value.faults if one.key[-1] == "tile_n"]
+    assert faults and says in faults[0].what
+    assert (f"write {nearest}," in faults[0].remedy) == bool(nearest)
+    # Its remedy is accepted.
+    mended = re.sub(r"tile_n: \d+, ", f"tile_n: {nearest}, " if nearest else "", written)
+    if nearest:
+        assert planned(mended).configs[1].name.endswith(f"_n{nearest}")
+    else:
+        with pytest.raises(SpecFaults) as again:  # what is left are two equal launches
+            plan(load(mended, "lib.yaml").spec)
+        assert not any(one.key[-1] == "tile_n" for one in again.value.faults)
+
+
+def test_with_columns_keeps_all_but_the_columns():
+    atom = find_atom("SM90_64x128x32_S32S8S8_SS_TN")
+    narrow = with_columns(atom, 96)
+    assert narrow.name == "SM90_64x96x32_S32S8S8_SS_TN" and (narrow.m, narrow.k, narrow.majors) == (64, 32, atom.majors)
+    assert with_columns(atom, 104) is None, "integers have fewer widths"
+    assert with_columns(atom, 260) is None
+
+
+def test_tune_measures_each_launch_and_writes_them_back():
+    it = load(text("2x1 2x1n96 1x1n104"), "lib.yaml").spec
+    own = [one for one in candidates(it) if one.own]
+    assert [one.name for one in own] == [f"coop_128x128x64_{end}" for end in ("c2x1", "c2x1_n96", "c1x1_n104")]
+    assert {one.kernel for one in own} == {"coop_128x128x64"}
+    assert len({digest(one.plan) for one in own}) == 3, "they are measured apart"
+    (config,) = as_configs(
+        [(one.name, one.keys) for one in own], {one.name: one.kernel for one in own}, {one.name: {} for one in own}
+    )
+    assert [(one["cluster"], one.get("tile_n")) for one in config["clusters"]] == [([2, 1], None), ([2, 1], 96), ([1, 1], 104)]
+
+
+def test_tune_names_kernels_whose_wgmmas_ptxas_serializes():
+    line = (
+        "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient "
+        "register resources for the wgmma pipeline in the function '_ZN6mmagen4v0_111sm90_kernelIN5tuned{}6ConfigEEEvT_'"
+    )
+    printed = "\n".join((line.format("11ping_64x64c"), "ptxas info    : Used 168 registers", line.format("4coop")))
+    assert serialized(printed, ["ping_64x64", "ping_64x64c", "coop", "op"]) == ["ping_64x64c", "coop"]
