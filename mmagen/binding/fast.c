@@ -24,17 +24,17 @@ static bool read_shape(PyObject* shape, Matrices* a) {
   return !PyErr_Occurred() && batch == a->batch && rows == a->rows && a->columns > 0 && a->columns <= INT32_MAX;
 }
 
-/* A, B, and C where it is read. */
+/* A, whose tensor is known, B, and C where it is read. */
 static bool read_inputs(Caller* self, Exchange* api, PyObject* const* objects, PyObject* shape, bool reads_c, Operands* all) {
   Operand *const a = &all->a, *const b = &all->b, *const c = &all->c;
-  if (!read_operand(self, api, objects[0], self->a, a) || !read_operand(self, api, objects[1], self->b, b)) { return false; }
+  if (!read_matrices(&a->tensor, self->a, a) || !read_operand(self, api, objects[kB], self->b, b)) { return false; }
   a->of.columns *= self->packed_a;
   if (shape != Py_None && !read_shape(shape, &a->of)) { return false; }
   if (b->tensor.device_id != a->tensor.device_id || b->of.columns % self->columns_of_element != 0) { return false; }
   if ((a->of.columns + self->packed_b - 1) / self->packed_b != b->of.rows) { return false; }
   c->given = false;
   if (!reads_c) { return true; }
-  if (!read_operand(self, api, objects[3], self->d, c) || c->tensor.device_id != a->tensor.device_id) { return false; }
+  if (!read_operand(self, api, objects[kC], self->d, c) || c->tensor.device_id != a->tensor.device_id) { return false; }
   return c->of.rows == a->of.rows && c->of.columns == b->of.columns;
 }
 
@@ -46,8 +46,7 @@ static int64_t groups_of(Caller* self, Exchange* api, PyObject* given) {
     PyObject* const value = PyDict_GetItemWithError(given, self->further[self->groups.sizes[i]].name);
     if (value == NULL || value == Py_None) { continue; }
     DLTensor t;
-    if (found || exchange_of(self, (PyObject*)Py_TYPE(value)) != api || !read_tensor(self, api, value, &t)) { return 0; }
-    if (t.ndim != 1) { return 0; }
+    if (found || !read_tensor(self, api, value, &t) || t.ndim != 1) { return 0; }
     found = true;
     count = t.shape[0] - self->groups.beside[i];
   }
@@ -84,8 +83,7 @@ static bool read_all_further(Caller* self, Exchange* api, PyObject* given, Opera
       if (one->required || PyErr_Occurred()) { return false; }
       continue;
     }
-    if (exchange_of(self, (PyObject*)Py_TYPE(value)) != api || !read_tensor(self, api, value, &found->tensor)) { return false; }
-    if (found->tensor.device_id != all->a.tensor.device_id) { return false; }
+    if (!read_tensor(self, api, value, &found->tensor) || found->tensor.device_id != all->a.tensor.device_id) { return false; }
     if (!read_further(one, found, false) || !fits(one, found, values)) { return false; }
   }
   return known == PyDict_GET_SIZE(given);
@@ -133,15 +131,12 @@ static PyObject* compute(Caller* self, PyObject* const* given) {
   Struct args;
   double alpha = 1, beta = 0;
   void* stream = NULL;
-  Exchange* const api = exchange_of(self, (PyObject*)Py_TYPE(given[kA]));
-  if (api == NULL || exchange_of(self, (PyObject*)Py_TYPE(given[kB])) != api) { return NULL; }
+  Exchange* const api = exchange_of(self, given[kA]);
   DLTensor* const a = &all.a.tensor;
-  if (api->tensor_from_object(given[kA], a) != 0) { return NULL; }
+  if (api == NULL || !read_tensor(self, api, given[kA], a)) { return NULL; }
   if (!scalar(self, api, given[kAlpha], a->device_id, &alpha, &all.alpha)) { return NULL; }
   if (!scalar(self, api, given[kBeta], a->device_id, &beta, &all.beta)) { return NULL; }
   bool const reads_c = beta != 0 || all.beta != NULL, is_own = given[kStream] != Py_None;
-  if (reads_c && exchange_of(self, (PyObject*)Py_TYPE(given[kC])) != api) { return NULL; }
-  if (given[kOut] != Py_None && exchange_of(self, (PyObject*)Py_TYPE(given[kOut])) != api) { return NULL; }
   if (!read_inputs(self, api, given, given[kShape], reads_c, &all)) { return NULL; }
   if (!count_matrices(self, api, given[kFurther], &all) || !read_all_further(self, api, given[kFurther], &all)) { return NULL; }
   if (!is_current(self, a) || !stream_of(api, given[kStream], a, &stream)) { return NULL; }
@@ -256,18 +251,17 @@ static int caller_init(PyObject* object, PyObject* arguments, PyObject* named) {
     if (!add_further(self, PyTuple_GET_ITEM(further, i))) { return -1; }
   }
   if (!read_lists(self, lists)) { return -1; }
-  self->exchanges = PyDict_New();
   if (self->workspace_bytes != NULL) {
     self->workspaces = PyMem_Calloc(kWorkspaces, sizeof *self->workspaces);
     if (self->workspaces == NULL) { PyErr_NoMemory(); }
   }
-  return self->exchanges == NULL || PyErr_Occurred() ? -1 : 0;
+  return PyErr_Occurred() ? -1 : 0;
 }
 
 static void caller_dealloc(PyObject* object) {
   Caller* const self = (Caller*)object;
   PyTypeObject* const type = Py_TYPE(object);
-  Py_XDECREF(self->exchanges);
+  for (int i = 0; i < kTypes; ++i) { Py_XDECREF(self->known[i].type); }
   Py_XDECREF(self->exchange_of);
   Py_XDECREF(self->functions);
   Py_XDECREF(self->current_device);

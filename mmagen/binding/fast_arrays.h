@@ -12,40 +12,72 @@
 
 static PyObject *requires_grad, *is_neg, *is_conj, *cuda_stream; /* interned names */
 
-static Exchange* exchange_of(Caller* self, PyObject* type) {
-  PyObject* known = PyDict_GetItemWithError(self->exchanges, type);
-  if (known == NULL) {
-    if (PyErr_Occurred()) { return NULL; }
-    PyObject* const found = PyObject_CallOneArg(self->exchange_of, type);
-    if (found == NULL) { return NULL; }
-    int const kept = PyDict_SetItem(self->exchanges, type, found);
-    Py_DECREF(found);
-    if (kept != 0) { return NULL; }
-    known = found; /* the dictionary has a reference */
+/* The functions of C behind the names that is_plain() asks for, if a type has such. */
+static void find_functions(Known* known) {
+  PyObject *const type = (PyObject*)known->type, *const grad = PyObject_GetAttr(type, requires_grad);
+  PyObject* const negative = PyObject_GetAttr(type, is_neg);
+  PyErr_Clear(); /* a type without them may have instances with them */
+  if (grad != NULL && Py_IS_TYPE(grad, &PyGetSetDescr_Type)) {
+    known->requires_grad = ((PyGetSetDescrObject*)grad)->d_getset; /* lives as long as the type */
   }
-  return (Exchange*)PyLong_AsVoidPtr(known);
+  if (negative != NULL && Py_IS_TYPE(negative, &PyMethodDescr_Type)) {
+    PyMethodDef const* const method = ((PyMethodDescrObject*)negative)->d_method;
+    if (method->ml_flags == METH_NOARGS) { known->is_neg = method->ml_meth; }
+  }
+  Py_XDECREF(grad);
+  Py_XDECREF(negative);
 }
 
-/* Does a method of the tensor return False? Not after an exception. */
-static bool denies(PyObject* tensor, PyObject* method) {
-  PyObject* const answer = PyObject_CallMethodNoArgs(tensor, method);
-  bool const denied = answer == Py_False;
+/* What is known of the type of an array; NULL if it has no Exchange. */
+static Known const* known_of(Caller* self, PyObject* object) {
+  PyTypeObject* const type = Py_TYPE(object);
+  for (int i = 0; i < kTypes; ++i) {
+    if (self->known[i].type == type) { return &self->known[i]; }
+  }
+  PyObject* const found = PyObject_CallOneArg(self->exchange_of, (PyObject*)type);
+  Known made = {type, found == NULL ? NULL : (Exchange*)PyLong_AsVoidPtr(found), NULL, NULL};
+  Py_XDECREF(found);
+  if (made.api == NULL) { return NULL; }
+  find_functions(&made);
+  for (int i = 0; i < kTypes; ++i) {
+    Known* const place = &self->known[i]; /* that of this type where another thread was faster */
+    if (place->type != NULL && place->type != type) { continue; }
+    if (place->type == NULL) { Py_INCREF(type); }
+    *place = made;
+    return place;
+  }
+  return NULL;
+}
+
+static Exchange* exchange_of(Caller* self, PyObject* object) {
+  Known const* const known = known_of(self, object);
+  return known == NULL ? NULL : known->api;
+}
+
+/* Is it False? Not after an exception. */
+static bool is_false(PyObject* answer) {
+  bool const found = answer == Py_False;
   Py_XDECREF(answer);
-  return denied;
+  return found;
 }
 
 /* Is its memory what it stands for? torch negates and conjugates when elements are read. Only complex tensors are asked for
  * conjugation: each question takes time. */
-static bool is_plain(PyObject* tensor, bool is_complex) {
-  PyObject* const grad = PyObject_GetAttr(tensor, requires_grad);
-  bool const has_none = grad == Py_False;
-  Py_XDECREF(grad);
-  return has_none && denies(tensor, is_neg) && (!is_complex || denies(tensor, is_conj));
+static bool is_plain(Known const* known, PyObject* tensor, bool is_complex) {
+  PyGetSetDef const* const grad = known->requires_grad;
+  if (!is_false(grad != NULL ? grad->get(tensor, grad->closure) : PyObject_GetAttr(tensor, requires_grad))) { return false; }
+  if (!is_false(known->is_neg != NULL ? known->is_neg(tensor, NULL) : PyObject_CallMethodNoArgs(tensor, is_neg))) {
+    return false;
+  }
+  return !is_complex || is_false(PyObject_CallMethodNoArgs(tensor, is_conj));
 }
 
+/* An array of the library that `api` is of, in memory of the device; false for anything else. */
 static bool read_tensor(Caller* self, Exchange* api, PyObject* object, DLTensor* tensor) {
+  Known const* const known = known_of(self, object);
+  if (known == NULL || known->api != api) { return false; }
   if (api->tensor_from_object(object, tensor) != 0 || tensor->device_type != self->device_type) { return false; }
-  return is_plain(object, tensor->code == kComplex);
+  return is_plain(known, object, tensor->code == kComplex);
 }
 
 static bool read_operand(Caller* self, Exchange* api, PyObject* object, Type type, Operand* found) {
@@ -106,9 +138,7 @@ static bool scalar(Caller* self, Exchange* api, PyObject* object, int32_t device
   *address = NULL;
   if (number(object, value)) { return true; }
   DLTensor t;
-  if (PyErr_Occurred() || exchange_of(self, (PyObject*)Py_TYPE(object)) != api || !read_tensor(self, api, object, &t)) {
-    return false;
-  }
+  if (PyErr_Occurred() || !read_tensor(self, api, object, &t)) { return false; }
   if (t.code != self->scalar.code || t.bits != self->scalar.bits || t.lanes != 1 || t.device_id != device) { return false; }
   for (int i = 0; i < t.ndim; ++i) {
     if (t.shape[i] != 1) { return false; }

@@ -47,6 +47,16 @@ typedef union {
   unsigned char bytes[kMostBytes];
 } Struct;
 
+/* A type of arrays with an Exchange, and what answers two questions about one: functions of C, which take half the time of a
+ * search for their names; NULL where they are something else. type: NULL, where nothing is known. */
+enum { kTypes = 4 };
+typedef struct {
+  PyTypeObject* type;
+  Exchange* api;
+  PyGetSetDef const* requires_grad;
+  PyCFunction is_neg;
+} Known;
+
 /* The workspace of a call. Finding it out takes as long as a choice among all kernels of a library. */
 typedef struct {
   Struct call; /* of pointers the last bits alone; struct_size is 0 where nothing is known yet */
@@ -66,8 +76,8 @@ typedef struct {
   Further further[kMostFurther];
   Groups groups;
   OfLists lists;
-  PyObject* exchanges;      /* type -> address of its Exchange, or 0 */
-  PyObject* exchange_of;    /* called with a type that is not in there */
+  Known known[kTypes];
+  PyObject* exchange_of;    /* called with a type that is not in there: the address of its Exchange, or 0 */
   PyObject* functions;      /* called once, by the first call with arrays: see _functions() in fast.py */
   PyObject* current_device; /* NULL before that; None, or a function: of several devices, which one is current */
   PyObject* take;           /* None, or a function (bytes, stream) -> address: memory in the order of a stream */

@@ -26,7 +26,7 @@ typedef struct {
 } Span;
 
 /* The lists of a call, as tuples that no other thread can change, and what is made of them. pointers, numbers: the arrays that
- * the device reads, one value for each group, list after list; NULL and 0 for C if there is none. */
+ * the device reads, one value for each group, list after list, numbers behind pointers; NULL and 0 for C if there is none. */
 typedef struct {
   PyObject* arrays[kLists]; /* NULL: there is none; of D: they are to be made */
   PyObject* results;
@@ -34,7 +34,7 @@ typedef struct {
   int64_t largest[3]; /* M, N and K */
   uint64_t* pointers;
   int32_t* numbers;
-  Span *written, *others; /* the D of all groups; everything else */
+  Span *written, *others; /* the D of all groups; behind them everything else */
   Py_ssize_t written_count, others_count;
   int32_t device;
 } Lists;
@@ -43,9 +43,7 @@ static void release_lists(Lists* all) {
   for (int i = 0; i < kLists; ++i) { Py_XDECREF(all->arrays[i]); }
   Py_XDECREF(all->results);
   PyMem_Free(all->pointers);
-  PyMem_Free(all->numbers);
   PyMem_Free(all->written);
-  PyMem_Free(all->others);
 }
 
 static bool take_list(PyObject* given, Lists* all, int at) {
@@ -66,7 +64,7 @@ static bool take_further(Caller* self, Exchange* api, PyObject* given, Lists* al
       continue;
     }
     Operand found;
-    if (exchange_of(self, (PyObject*)Py_TYPE(value)) != api || !read_tensor(self, api, value, &found.tensor)) { return false; }
+    if (!read_tensor(self, api, value, &found.tensor)) { return false; }
     if (found.tensor.device_id != all->device || !read_further(one, &found, false) || !fits(one, &found, values)) {
       return false;
     }
@@ -80,9 +78,9 @@ static bool take_further(Caller* self, Exchange* api, PyObject* given, Lists* al
 /* The leading dimension that the device gets. Nothing is addressed by that of a single line, so it is rounded up to what TMA
  * takes. */
 static int64_t ld_of(Matrices const* of, Type type) {
+  if ((type.last_contiguous ? of->rows : of->columns) != 1) { return of->ld; }
   int64_t const vector = type.bits > 8 ? kTmaBytes * 8 / type.bits : kTmaBytes;
-  int64_t const lines = type.last_contiguous ? of->rows : of->columns;
-  return lines == 1 ? (of->ld + vector - 1) / vector * vector : of->ld;
+  return (of->ld + vector - 1) / vector * vector;
 }
 
 static bool fits_32_bits(Matrices const* of) {
@@ -91,8 +89,7 @@ static bool fits_32_bits(Matrices const* of) {
 
 static bool read_of_group(Caller* self, Exchange* api, Lists const* all, int list, Py_ssize_t group, Operand* found) {
   PyObject* const array = PyTuple_GET_ITEM(all->arrays[list], group);
-  if (exchange_of(self, (PyObject*)Py_TYPE(array)) != api || !read_tensor(self, api, array, &found->tensor)) { return false; }
-  return found->tensor.device_id == all->device;
+  return read_tensor(self, api, array, &found->tensor) && found->tensor.device_id == all->device;
 }
 
 static bool read_matrix(Caller* self, Exchange* api, Lists const* all, int list, Type type, Py_ssize_t group, Operand* found) {
@@ -180,25 +177,37 @@ static int by_begin(void const* s, void const* t) {
   return (first > second) - (first < second);
 }
 
+/* The first D, of those in order, that ends behind `begin`. It may be that of the array before: arrays are often made one after
+ * another. */
+static Py_ssize_t first_behind(Lists const* all, char const* begin, Py_ssize_t before) {
+  Span const* const written = all->written;
+  Py_ssize_t low = 0, high = all->written_count;
+  if ((before == 0 || written[before - 1].end <= begin) && (before == high || written[before].end > begin)) { return before; }
+  while (low < high) {
+    Py_ssize_t const middle = low + (high - low) / 2;
+    if (written[middle].end > begin) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
 /* Groups run in any order: no D may overlap the D or any input of another group. If spans overlap although no element is
  * shared, as those of two ranges of columns of one matrix do, groups.py decides. */
 static bool groups_are_apart(Lists* all) {
   Py_ssize_t const count = all->written_count;
-  qsort(all->written, (size_t)count, sizeof *all->written, by_begin);
+  Py_ssize_t ordered = 1;
+  while (ordered < count && all->written[ordered - 1].begin < all->written[ordered].begin) { ++ordered; }
+  if (ordered < count) { qsort(all->written, (size_t)count, sizeof *all->written, by_begin); }
   for (Py_ssize_t i = 1; i < count; ++i) {
     if (all->written[i].begin < all->written[i - 1].end) { return false; }
   }
+  Py_ssize_t low = 0;
   for (Py_ssize_t i = 0; i < all->others_count; ++i) {
     Span const* const other = &all->others[i];
-    Py_ssize_t low = 0, high = count; /* the first D that ends behind its begin */
-    while (low < high) {
-      Py_ssize_t const middle = low + (high - low) / 2;
-      if (all->written[middle].end > other->begin) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
+    low = first_behind(all, other->begin, low);
     for (; low < count && all->written[low].begin < other->end; ++low) {
       if (all->written[low].group != other->group) { return false; }
     }
@@ -230,13 +239,8 @@ static bool launch_lists(Caller* self, Exchange* api, DLTensor const* like, List
   int64_t const count = all->count, pointer_bytes = self->lists.pointer_count * count * 8;
   int64_t const bytes = pointer_bytes + self->lists.number_count * count * 4;
   Room room = {NULL, NULL};
-  unsigned char* const data = PyMem_Malloc((size_t)bytes);
-  if (data == NULL) { return false; }
-  memcpy(data, all->pointers, (size_t)pointer_bytes);
-  memcpy(data + pointer_bytes, all->numbers, (size_t)(bytes - pointer_bytes));
   char* const base = take_memory(self, api, like, bytes, stream, is_own, &room);
-  bool done = base != NULL && upload(self, base, data, bytes, stream);
-  PyMem_Free(data);
+  bool done = base != NULL && upload(self, base, all->pointers, bytes, stream);
   if (done) {
     for (int i = 0; i < self->lists.pointer_count; ++i) {
       bool const absent = i == kListC && all->arrays[kListC] == NULL;
@@ -252,14 +256,15 @@ static bool launch_lists(Caller* self, Exchange* api, DLTensor const* like, List
 }
 
 static bool allocate_lists(Caller* self, Lists* all) {
-  size_t const count = (size_t)all->count;
-  all->pointers = PyMem_Calloc(count * (size_t)self->lists.pointer_count, sizeof *all->pointers);
-  all->numbers = PyMem_Calloc(count * (size_t)self->lists.number_count, sizeof *all->numbers);
-  all->written = PyMem_Calloc(count, sizeof *all->written);
-  all->others = PyMem_Calloc(count * kLists, sizeof *all->others);
+  size_t const count = (size_t)all->count, pointers = (size_t)self->lists.pointer_count * count;
+  size_t const numbers = (size_t)self->lists.number_count * count;
+  all->pointers = PyMem_Malloc(pointers * sizeof *all->pointers + numbers * sizeof *all->numbers);
+  all->written = PyMem_Malloc(pointers * sizeof *all->written); /* a group has an array for each pointer */
   all->results = PyList_New(all->count);
-  if (all->pointers && all->numbers && all->written && all->others && all->results) { return true; }
-  return false;
+  if (all->pointers == NULL || all->written == NULL || all->results == NULL) { return false; }
+  all->numbers = (int32_t*)(all->pointers + pointers);
+  all->others = all->written + count;
+  return true;
 }
 
 /* The list of d, a new reference; NULL where groups.py is to do it. `all` and `call` are zero. */
@@ -270,7 +275,7 @@ static PyObject* compute_lists(Caller* self, PyObject* const* given, Lists* all,
     return NULL;
   }
   PyObject* const first = PyTuple_GET_ITEM(all->arrays[kListA], 0);
-  Exchange* const api = exchange_of(self, (PyObject*)Py_TYPE(first));
+  Exchange* const api = exchange_of(self, first);
   DLTensor like;
   if (api == NULL || !read_tensor(self, api, first, &like)) { return NULL; }
   all->device = like.device_id;

@@ -51,12 +51,12 @@ typedef struct {
   int64_t count;            /* matrices of the call, or groups */
 } Operands;
 
-/* Do all lines of all matrices lie within 2^63 - 1 bytes? Else the library refuses them, which kernel.py reports. Compares
- * quotients: the products may not fit. */
+/* Do all lines of all matrices lie within 2^63 - 1 bytes? Else the library refuses them, which kernel.py reports. */
 static bool fits_64_bits(Matrices const* of, int64_t lines, int bytes) {
-  int64_t const most = INT64_MAX / bytes;
-  if (of->stride < 0 || of->ld > most / lines) { return false; }
-  return of->batch <= 1 || of->stride <= (most - lines * of->ld) / (of->batch - 1);
+  int64_t elements, between = 0;
+  if (of->stride < 0 || __builtin_mul_overflow(lines, of->ld, &elements)) { return false; }
+  if (of->batch > 1 && __builtin_mul_overflow(of->batch - 1, of->stride, &between)) { return false; }
+  return !__builtin_add_overflow(between, elements, &elements) && !__builtin_mul_overflow(elements, bytes, &elements);
 }
 
 /* Fills `found`; false for anything that kernel.py is to look at, such as an array without elements unless `empty`. */
@@ -113,7 +113,8 @@ static bool join_batch(int64_t* batch, int64_t other) {
 static bool serves(int64_t batch, int64_t count) { return batch == -1 || batch == 1 || batch == count; }
 
 static int64_t extent(Extent const* of, int64_t const* values) {
-  return (values[of->of] + of->step - 1) / of->step * of->times + of->plus;
+  int64_t const steps = of->step == 1 ? values[of->of] : (values[of->of] + of->step - 1) / of->step; /* divisions are slow */
+  return steps * of->times + of->plus;
 }
 
 /* A vector, or one for each matrix of a batch, has a dimension less than a matrix of one row. */

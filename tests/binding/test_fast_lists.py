@@ -346,6 +346,38 @@ def test_without_memory_of_the_library_it_is_left_to_python(calls, monkeypatch):
     assert found.by_c(given) is None and isinstance(found.by_python(given), dict)
 
 
+def test_more_types_of_arrays_than_it_keeps_are_left_to_python(calls, monkeypatch):
+    monkeypatch.setattr(fast, "_exchange_of", lambda kind: exchange_of(Array) if issubclass(kind, Array) else 0)
+    found = calls("plain")
+    given = usual(found.kernel)
+    kinds = [type(f"Array{i}", (Array,), {}) for i in range(6)]
+    before = [sys.getrefcount(kind) for kind in kinds]
+    made = []
+    for kind in (*kinds, *kinds):
+        other = {name: [kind(one) for one in value] if isinstance(value, list) else value for name, value in given.items()}
+        made.append(found.kernel(**other) is not LEFT)
+    del other, kind
+    assert made == [True] * 4 + [False] * 2 + [True] * 4 + [False] * 2
+    assert found.by_c(given) is None and isinstance(found.by_python(given), dict)
+    found.kernel._fast = None  # nothing else has the types
+    assert [sys.getrefcount(kind) for kind in kinds] == before
+
+
+def test_answers_of_methods_of_python_are_asked_for(calls, monkeypatch):
+    """Those of torch's tensors are functions of C, which it calls as they are."""
+    found = calls("plain")
+    given = usual(found.kernel)
+    assert found.by_c(given) is not None
+    for name, wrong in (
+        ("requires_grad", True),
+        ("requires_grad", property(lambda self: 1 / 0)),
+        ("is_neg", lambda self: True),
+    ):
+        with monkeypatch.context() as other:
+            other.setattr(Array, name, wrong)
+            assert found.by_c(given) is None
+
+
 def test_memory_is_given_back_where_the_library_has_none_left(calls, monkeypatch):
     memory: dict[int, np.ndarray] = {}
 

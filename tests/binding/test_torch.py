@@ -79,6 +79,7 @@ def test_what_is_unusual_is_left_alone(fast):
         (torch.nn.Parameter(a), b, out), (a.numpy(), b, out), (a, b.numpy(), out), (a, b, out.numpy()), ([1], b, out),
         (ints(2, 4, 8), weights(3, 8, 6), None), (ints(2, 4, 8), b, torch.zeros(4, 6)), (torch.zeros(4, 16)[:, ::2], b, out),
         (torch.zeros(4, 8, dtype=torch.complex64).conj().imag, b, out), (a.to_sparse(), b, out),
+        (torch._neg_view(a), b, out), (a.clone().requires_grad_(), b, out),
         (ints(77, 8), b, None),
     ]  # fmt: skip
     for one in cases:

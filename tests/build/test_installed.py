@@ -1,4 +1,4 @@
-"""What `cmake --install` writes is found by pkg-config and by CMake wherever it lies: projects, static, and vendored libraries, shared."""
+"""What `cmake --install` writes is found by pkg-config and by CMake where it lies: static projects, shared vendored libraries."""
 
 from __future__ import annotations
 
