@@ -16,8 +16,8 @@ from mmagen.core.upkeep import KINDS, Item, items
 from mmagen.core.upkeep import clear as clear_all
 from mmagen.core.upkeep import prune as prune_items
 
-_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?$")
-_UNITS = {"": 1, "k": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([kKMGT]?)i?B?$")
+_UNITS = {"": 1, "k": 1024, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 
 def info() -> ExitCode:

@@ -141,7 +141,7 @@ def _ownership(operation: Operation, full: bool, columns: int | None) -> str:
     """Thread by value: the element, for the operands that lie in registers; metadata and scales in a table of their own."""
     owned = [operand for operand in OPERANDS if operation.places.get(operand) == "registers" and operand in operation.layouts]
     if not owned:
-        return "No table of owners: the layouts give whole operands to the CTA, or to each of the two its half."
+        return fold("No table of owners: the layouts give whole operands to the CTA, or to each of the two its half.", columns)
     parts = [[operand for operand in owned if operand in "ABC"], [operand for operand in owned if operand not in "ABC"]]
     reported = f"Who owns what: {', '.join(f'{operand} {_AXES[operand]}' for operand in owned)}"
     reported += "; of the values of A, all of its matrix's, registers hold the nonzeros" * operation.sparse

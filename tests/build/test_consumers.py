@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shlex
@@ -131,6 +132,7 @@ def test_a_cxx_program_takes_projects_in_every_way(tools, cmake, tmp_path):
     dynamic = subprocess.run(["readelf", "-dW", shared], capture_output=True, text=True, check=True).stdout
     assert "soname: [libfma_micro.so.0.1]" in dynamic
     _programs_by_pkg_config(installed, tmp_path)
+    _keep_apart(shared, tmp_path)
 
     (app / "CMakeLists.txt").write_text(_CONSUMER.format(gemm=GEMM))
     calls = [f"{name}_run(nullptr, nullptr) != {name.upper()}_NULL_ARGS" for name in _PARTS if "ownership" not in name]
@@ -209,6 +211,20 @@ def _programs_by_pkg_config(installed: Path, tmp_path: Path) -> None:
         done = subprocess.run([program], capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{compiler} {language}: {done}"
         _check_what_it_says(done.stdout)
+
+
+def _keep_apart(library: Path, tmp_path: Path) -> None:
+    """Another version of a shared library in one process, of the same name, whose symbols are all in one scope."""
+    newer = tmp_path / "newer" / library.name
+    newer.parent.mkdir()
+    content = library.read_bytes()
+    assert b"struct is NULL" in content and b"0.1.0" in content
+    newer.write_bytes(content.replace(b"struct is NULL", b"STRUCT is NULL").replace(b"0.1.0", b"0.2.0"))
+    both = [ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL) for path in (library, newer)]
+    assert both[0].fma_micro_run(None, None) == both[1].fma_micro_can_run(None) != 0
+    for version, text, one in zip((b"0.1.0", b"0.2.0"), (b"struct is NULL", b"STRUCT is NULL"), both, strict=True):
+        one.fma_micro_version.restype = one.fma_micro_error_text.restype = ctypes.c_char_p
+        assert one.fma_micro_version() == version and text in one.fma_micro_error_text()
 
 
 def _source(folder: Path, language: str, text: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from mmagen.cli.commands import commands
 from mmagen.cli.main import main
 from mmagen.cli.outputs import in_colour, line_width, painted
 from mmagen.core.screen import fold
+from mmagen.inspect.operations import page
 from mmagen.microbench.figures import FIELDS, Machine
 from mmagen.microbench.report import table as peaks
 from mmagen.mma.catalogue import operations
@@ -119,6 +121,45 @@ def test_what_is_known(arguments, screen):
     whole = "".join(line.strip() for line in lines)
     if arguments == ("atoms",):
         assert all(operation.name in whole for operation in operations())
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_operations_of_every_kind(columns):
+    def kind(one):
+        return one.kind, one.sparse, one.block_scaled, tuple(sorted(one.places.items())), bool(one.variants)
+
+    kinds = {kind(one): one for one in operations()}
+    assert len(kinds) > 10
+    for one, full in product(kinds.values(), (False, True)):
+        lines = page(one, full, columns).split("\n")
+        assert max(map(len, lines)) <= columns, max(lines, key=len)
+
+
+def test_first_specs(screen):
+    place = Path("a_folder_with_a_long_name") / "and_another_one_inside_of_it" / "for_a_path_that_is_wider_than_a_line_of_80"
+    assert screen("init", place)[0] == 0 and screen("init", place)[0] == 0 and screen("init", "--list")[0] == 0
+    (place / "kernels/gemm.mma.yaml").write_text("mine")
+    assert screen("init", place)[0] == 2 and screen("init", place, "--spec", "no_such_spec_as_this_one")[0] == 2
+
+
+def test_the_cache(screen, monkeypatch, tmp_path):
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path / "a_cache_in_a_folder_with_a_long_name" / ("and_another_one" * 4)))
+    for verb in (("info",), ("prune", "--days", "1", "--max-size", "1K"), ("clear",)):
+        assert screen("cache", *verb)[0] == 0
+
+
+@pytest.mark.nvcc
+def test_an_emulated_kernel(screen):
+    reports = ("--json", "a.json", "--junit", "a.xml", "--csv", "a.csv", "--markdown", "a.md")
+    for more in ((), ("-v",), ("--problem", "32x32x32"), reports):
+        code, lines = screen("verify", SPECS / "fma_micro.yaml", "--on", "cpu", *more)
+        assert code == 0 and any("passed (emulated)" in line for line in lines), lines
+
+
+def test_what_needs_a_gpu(screen, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert screen("tune", SPECS / "sm90_gemm_bf16_library.yaml", "--budget", "1s")[0] == 77
+    assert screen("peak", "SM80_16x8x16_F32F16F16F32_TN")[0] == 77
 
 
 def test_diff(screen):

@@ -126,6 +126,7 @@ def test_the_verbs(root, monkeypatch, capsys):
     assert max(map(len, said.splitlines())) <= max(80, len(str(root)))
     assert run("prune", "--max-size", "0.2k") == 0
     assert capsys.readouterr().out == f"{root}: removed 1 entry, 100 B\n"
+    assert run("prune", "--max-size", "0.2K") == 0
     assert run("prune", "--max-size", "many") == 2
     assert "--max-size 'many' is no size; write it like 500M or 2G" in capsys.readouterr().err
     assert run("clear") == 0 and "removed 2 entries, 200 B" in capsys.readouterr().out

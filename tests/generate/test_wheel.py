@@ -9,6 +9,7 @@ import sys
 import tarfile
 import venv
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,12 @@ def test_the_wheel_alone_builds_the_committed_project(index, tmp_path):
     assert {name.removeprefix("mmagen/_templates/") for name in names if "/_templates/" in name} == templates
     assert any(name.endswith("/licenses/LICENSE") for name in names) and "mmagen/mma/operations.json" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"mmagen"}
+    about = message_from_bytes(zipfile.ZipFile(wheel).read(next(name for name in names if name.endswith("dist-info/METADATA"))))
+    assert about["Author"] == "mmagen developers" and about["License-Expression"] == "MIT AND MIT-0"
+    assert {"mmagen/py.typed", *(f"mmagen/_specs/{path}" for path in _tree(ROOT / "specs"))} <= set(names)
+    urls = dict(url.split(", ") for url in about.get_all("Project-URL"))
+    assert urls.keys() == {"Homepage", "Source", "Release notes"} and all(url.startswith("https://") for url in urls.values())
+    assert len(about.get_all("License-File")) == 2 and len(about.get_all("Classifier")) > 10
 
     venv.create(tmp_path / "empty", with_pip=True)
     python = tmp_path / "empty" / "bin" / "python"
