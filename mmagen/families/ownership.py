@@ -12,7 +12,7 @@ from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import pages, rules, tiling
 from mmagen.plan.devices import Device
 from mmagen.plan.launch import Numbers
-from mmagen.plan.maps import Map, of_tile, tables
+from mmagen.plan.maps import Map, of_tile, read, tables
 from mmagen.plan.mma_sync import GENERATIONS
 from mmagen.plan.model import TiledMma
 from mmagen.plan.plans import OwnershipPlan
@@ -132,7 +132,7 @@ def page(plan: OwnershipPlan) -> list[pages.Section]:
 def maps_of(plan: OwnershipPlan) -> list[Map]:
     """The maps of the atom and of the tile."""
     found = of_tile(plan.atom, plan.tiled_mma, plan.tile, plan.ownership)
-    return [*found[:-1], replace(found[-1], staged=tuple(table for table in plan.ownership if table.stage))]
+    return [*found[:-1], replace(found[-1], stored=read(plan.atom, plan.tiled_mma, plan.tile, plan.staged))]
 
 
 def stamp_faults(mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:

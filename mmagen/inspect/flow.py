@@ -9,7 +9,7 @@ from mmagen.draw.maps import owners
 from mmagen.draw.svg import Picture, bar, colour, document
 from mmagen.mma.ownership import Ownership
 from mmagen.plan.launch import Numbers
-from mmagen.plan.maps import Map
+from mmagen.plan.maps import Map, stored
 from mmagen.plan.model import GmemCopy, Operand
 from mmagen.plan.pipeline import Pipeline, WorkTile, work_tiles
 from mmagen.spec.model import Problem
@@ -44,7 +44,8 @@ def _copies(operand: Operand, pipeline: Pipeline, of: str, prefix: str) -> Itera
         covers = _in_modes(operand, by.along * by.vector, by.across)
         shown = _in_modes(operand, min(operand.extent_along, _MOST_ALONG), min(operand.extent_across, _MOST_ACROSS))
         window = {mode: (0, extent) for mode, extent in zip("MNK", shown, strict=True)}
-        yield owners(f"{prefix}{operand.letter}-copy-{name.lower()}", Map(title, covers, (table,)), table, window)
+        of_copy = Map(title, covers, (table,))
+        yield owners(f"{prefix}{operand.letter}-copy-{name.lower()}", of_copy, table, window, stored(operand))
 
 
 def copied(operand: Operand, by: GmemCopy) -> Ownership:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
+from mmagen.mma.atoms import Atom
 from mmagen.mma.ownership import Ownership, ownership
-from mmagen.plan.model import GmemCopy, Operand
+from mmagen.plan.model import GmemCopy, Operand, TiledMma
 from mmagen.plan.plans import ProductPlan
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 BANKS = 32
 WORD = 4
+CORE_LINES, CHUNK = 8, 16  # of a core matrix of wgmma, and bytes of each
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,7 @@ def _passes(addresses: tuple[int, ...], size: int) -> Passes:
 
 def load(plan: ProductPlan, operand: Operand) -> Passes:
     """One warp's load of one k block of fragments, by the plan's copy operation."""
-    mma, atom, permutation = plan.tiled_mma, plan.atom, plan.tiled_mma.permutation
-    if operand.group > 1:  # what is stored of a sparse A, or bytes
-        atom, permutation = atom.of_stored(operand.letter), (*permutation[:2], None)
-    tile = (plan.tile[0], plan.tile[1], mma.extent[2] // operand.group * operand.kept)
-    table = ownership(atom, mma.atoms_layout, permutation, tile)["AB".index(operand.letter)]
+    table = _fragments(plan.atom, plan.tiled_mma, plan.tile, operand)
     width, together = _access(operand)
     lanes = min(32, plan.threads)
     return _count(
@@ -94,6 +92,36 @@ def load(plan: ProductPlan, operand: Operand) -> Passes:
         for first in range(0, len(table.elements[0]), width)
         for start in range(0, lanes, together)
     )
+
+
+def first_load(atom: Atom, mma: TiledMma, tile: tuple[int, int, int], operand: Operand) -> tuple[list[tuple[int, int]], str]:
+    """The elements (mn, k) that are read together first, and what reads them; nothing of what threads convert."""
+    if operand.smem_copy is None and operand.letter == "A" and atom.a_in_registers:
+        return [], ""
+    if operand.smem_copy is None:  # wgmma
+        chunk = min(CHUNK // operand.element.bytes, operand.extent_along)
+        lines = range(min(CORE_LINES, operand.extent_across))
+        core = [(across, along) for across in lines for along in range(chunk)]
+        return [at if operand.contiguous_k else at[::-1] for at in core], "a core matrix, 8 lines of 16 bytes"
+    table = _fragments(atom, mma, tile, operand)
+    width, together = _access(operand)
+    lanes = min(together, mma.threads)
+    found = dict.fromkeys(table.elements[thread][value] for thread in range(lanes) for value in range(width))
+    by = (
+        "a matrix of ldmatrix, 8 lines of 16 bytes"
+        if operand.smem_copy.matrices
+        else f"the first load of threads 0 to {lanes - 1}"
+    )
+    return [divmod(element, table.columns) for element in found], by
+
+
+def _fragments(atom: Atom, mma: TiledMma, tile: tuple[int, int, int], operand: Operand) -> Ownership:
+    """Who loads which elements of one k block."""
+    permutation = mma.permutation
+    if operand.group > 1:  # what is stored of a sparse A, or bytes
+        atom, permutation = atom.of_stored(operand.letter), (*permutation[:2], None)
+    block = (tile[0], tile[1], mma.extent[2] // operand.group * operand.kept)
+    return ownership(atom, mma.atoms_layout, permutation, block, operand.letter)[0]
 
 
 def _access(operand: Operand) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from mmagen.core.layout_text import LayoutText
 from mmagen.mma import catalogue
 from mmagen.mma.atoms import Atom
 from mmagen.mma.operation import Operation
-from mmagen.plan.model import Operand, TiledMma
+from mmagen.plan.model import Operand, Swizzle, TiledMma
 from mmagen.plan.plans import ProductPlan
 
 if TYPE_CHECKING:
@@ -29,12 +29,26 @@ Tile = tuple[int, int, int]
 @dataclass(frozen=True, eq=False)  # thousands of elements: a map is equal to itself alone
 class Map:
     """Maps of some matrices. title: of what; covers: elements along M, N and K after which the pattern of threads repeats.
-    staged: A and B of a kernel that has them in shared memory, as they lie there, whoever reads them from there."""
+    stored: A and B of a kernel that has them in shared memory, as they lie there, whoever reads them from there."""
 
     title: str
     covers: Tile
     tables: tuple[Ownership, ...]
-    staged: tuple[Ownership, ...] = ()
+    stored: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """An operand in its stage of shared memory. places[row * columns + column]: of each element, in elements from the first byte;
+    plain: the same without the swizzle. access: the elements that are read together first; by: what reads them."""
+
+    table: Ownership
+    places: tuple[int, ...]
+    plain: tuple[int, ...]
+    swizzle: Swizzle
+    element_bytes: int
+    access: tuple[int, ...] = ()
+    by: str = ""
 
 
 def of_product(plan: ProductPlan, kernel: str = "") -> list[Map]:
@@ -46,7 +60,18 @@ def of_product(plan: ProductPlan, kernel: str = "") -> list[Map]:
 def _of_product(atom: Atom, mma: TiledMma, tile: Tile, operands: tuple[Operand, ...], kernel: str) -> tuple[Map, ...]:
     in_memory = [one for one in operands if one.smem_copy is None]
     found = of_tile(atom, mma, tile, tables(atom, mma, tile, in_memory), kernel)
-    return (*found[:-1], replace(found[-1], staged=tuple(map(_stage, operands))))
+    return (*found[:-1], replace(found[-1], stored=read(atom, mma, tile, operands)))
+
+
+def read(atom: Atom, mma: TiledMma, tile: Tile, operands: Sequence[Operand]) -> tuple[Stored, ...]:
+    """Operands in their stages, with what reads them first."""
+    from mmagen.plan.bank_conflicts import first_load
+
+    found = []
+    for operand in operands:
+        access, by = first_load(atom, mma, tile, operand)
+        found.append(replace(stored(operand), access=tuple(mn * operand.extent_k + k for mn, k in access), by=by))
+    return tuple(found)
 
 
 def of_tile(atom: Atom, mma: TiledMma, tile: Tile, of_the_tile: tuple[Ownership, ...], kernel: str = "") -> list[Map]:
@@ -88,22 +113,31 @@ def tables(atom: Atom, mma: TiledMma, tile: Tile, staged: Sequence[Operand]) -> 
     owned = ownership(
         atom, mma.atoms_layout, mma.permutation, tile, "".join(letter for letter in "ABC" if letter not in in_memory)
     )
-    by_letter = {table.matrix: table for table in owned} | {letter: _stage(one) for letter, one in in_memory.items()}
+    by_letter = {table.matrix: table for table in owned} | {letter: stored(one).table for letter, one in in_memory.items()}
     return tuple(by_letter[letter] for letter in "ABC")
 
 
-def _stage(operand: Operand) -> Ownership:
-    """An operand in its stage of shared memory."""
+@lru_cache(maxsize=32)
+def stored(operand: Operand) -> Stored:
+    """An operand in its stage of shared memory, without what reads it."""
     import numpy as np
 
     from mmagen.mma.ownership import Ownership, Stage
 
-    mn, k = np.indices((operand.extent_mn, operand.extent_k))
-    places = _panels(operand, mn, k) if operand.tma else _atoms(operand, mn, k)
+    places, plain = _places(operand), _places(replace(operand, swizzle=replace(operand.swizzle, bits=0)))
     elements = np.empty(places.size, dtype=np.int64)
-    elements[places.ravel()] = np.arange(places.size)
+    elements[places] = np.arange(places.size)
     stage = Stage(operand.element.bytes, operand.contiguous_k)
-    return Ownership(operand.letter, operand.extent_mn, operand.extent_k, (tuple(elements.tolist()),), stage)
+    table = Ownership(operand.letter, operand.extent_mn, operand.extent_k, (tuple(elements.tolist()),), stage)
+    return Stored(table, tuple(places.tolist()), tuple(plain.tolist()), operand.swizzle, operand.element.bytes)
+
+
+def _places(operand: Operand) -> Places:
+    """Of each element, row by row."""
+    import numpy as np
+
+    mn, k = np.indices((operand.extent_mn, operand.extent_k))
+    return (_panels(operand, mn, k) if operand.tma else _atoms(operand, mn, k)).ravel()
 
 
 def _atoms(operand: Operand, mn: Places, k: Places) -> Places:

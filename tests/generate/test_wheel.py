@@ -43,7 +43,8 @@ def test_the_wheel_alone_builds_the_committed_project(index, tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     templates = set(_tree(ROOT / "templates"))
     assert {name.removeprefix("mmagen/_templates/") for name in names if "/_templates/" in name} == templates
-    assert any(name.endswith("/licenses/LICENSE") for name in names) and "mmagen/mma/operations.json" in names
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert {"mmagen/mma/operations.json", "mmagen/inspect/hover.js"} <= set(names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"mmagen"}
     about = message_from_bytes(zipfile.ZipFile(wheel).read(next(name for name in names if name.endswith("dist-info/METADATA"))))
     assert about["Author"] == "mmagen developers" and about["License-Expression"] == "MIT AND MIT-0"

@@ -15,7 +15,7 @@ import pytest
 
 from mmagen.families import pipelines, plan
 from mmagen.inspect.flow import copied
-from mmagen.inspect.page import pictures, to_html
+from mmagen.inspect.page import pictures
 from mmagen.plan.bank_conflicts import _vector_words, byte_address
 from mmagen.plan.model import TileScheduler
 from mmagen.plan.pipeline import raster, timeline, work_tiles
@@ -229,14 +229,3 @@ def test_png_is_the_same_picture(tmp_path):
     image = resvg.svg_to_bytes(svg, background="white", zoom=2)
     assert image[:8] == b"\x89PNG\r\n\x1a\n"
     assert int.from_bytes(image[16:20], "big") == 2 * int(root.get("width"))
-
-
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium")
-def test_a_browser_shows_the_page(tmp_path):
-    it = planned("sm80_gemm_classic")
-    page = tmp_path / "page.html"
-    page.write_text(to_html(it, {}), "utf-8")
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/user", "--dump-dom"]
-    dom = subprocess.run([*command, page.as_uri()], check=True, capture_output=True, text=True, timeout=120).stdout
-    assert dom.count("<svg") == len(pictures(it, {})) and dom.count("</figure>") == dom.count("<svg")
-    assert "k tile 2 of tile 0 from stage 2" in dom

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import time
 import xml.etree.ElementTree as ET
+from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,8 +22,9 @@ from mmagen.families import family_of, plan
 from mmagen.inspect.maps import parse_window
 from mmagen.inspect.page import to_html
 from mmagen.mma.ownership import MODES
-from mmagen.plan.bank_conflicts import byte_address
-from mmagen.spec.load import load
+from mmagen.plan.bank_conflicts import byte_address, load
+from mmagen.plan.model import Swizzle
+from mmagen.spec.load import load as loaded
 from tests.support.fakes import typed
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
@@ -29,7 +34,7 @@ _VOID = ("meta",)
 
 def planned(name: str):
     path = SPECS / f"{name}.yaml"
-    return plan(load(path.read_bytes(), path.name).spec)
+    return plan(loaded(path.read_bytes(), path.name).spec)
 
 
 def drawn(name: str, window: str | None = None) -> dict[str, ET.Element]:
@@ -83,12 +88,14 @@ def test_a_whole_tile_has_a_path_for_each_thread():
     assert seen == {divmod(element, 128): owners[0][0] for element, owners in enumerate(table.owners())}
 
 
+@pytest.mark.parametrize("without", ["", "-plain"])
 @pytest.mark.parametrize("name", ["sm80_gemm_classic", "sm80_gemm_tf32_nt", "sm80_gemm_s8_nt_out8", "sm80_gemm_f64"])
-def test_operands_lie_in_the_banks_where_the_kernel_has_them(name):
-    it = planned(name)
+def test_operands_lie_in_the_banks_where_the_kernel_has_them(name, without):
+    it, pictures_of_it = planned(name), drawn(name)
     for operand in it.operands:
-        picture = drawn(name)[f"1-{operand.letter}-banks"]
-        of = cells(picture)
+        of = cells(pictures_of_it[f"1-{operand.letter}-banks{without}"])
+        if without:
+            operand = replace(operand, swizzle=Swizzle(0, 0, 0))
         for (row, bank), (title, _, text) in of.items():
             byte = row * 128 + bank * 4
             assert title.startswith(f"byte {byte}, bank {bank}: ")
@@ -104,7 +111,33 @@ def test_a_cell_of_an_operand_says_its_byte_and_bank():
     operand = planned("sm80_gemm_classic").operand("A")
     title = cells(drawn("sm80_gemm_classic")["1-A"])[5, 9][0]
     byte = byte_address(operand, 5, 9)
-    assert title.endswith(f"; byte {byte} of its stage, bank {byte // 4 % 32}")
+    plain = (5 * operand.line + 9) * 2  # no other chunk of the line comes first
+    assert byte != plain
+    assert title.endswith(
+        f"; byte {byte} of its stage, bank {byte // 4 % 32}; without the swizzle byte {plain}, bank {plain // 4 % 32}"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["sm80_gemm_classic", "sm80_gemm_tf32_nt", "sm80_gemm_s8_nt_out8", "sm80_gemm_f64_nt", "sm80_gemm_sparse_bf16"]
+)
+def test_the_banks_of_an_access_are_outlined(name):
+    it = planned(name)
+    first = next(iter(it.by_config.values()))
+    pictures_of_it = {one.name: one for one in pictures(family_of(it).maps(it)[:2], {})}
+    for operand in first.operands:
+        counted, plain = load(first, operand), load(first, replace(operand, swizzle=Swizzle(0, 0, 0)))
+        for without, passes in (("", counted), ("-plain", plain)):
+            picture = pictures_of_it[f"1-{operand.letter}-banks{without}"]
+            outline = ET.fromstring(picture.svg).find(f"{_SVG}g/{_SVG}path").get("d")
+            words = [
+                int(y) // 20 * 32 + int(x) // 23 + i
+                for x, y, wide in re.findall(r"M(\d+) (\d+)h(\d+)v", outline)
+                for i in range(int(wide) // 23 + 1)
+            ]
+            banks = Counter(word % 32 for word in words)
+            assert words and max(banks.values()) == passes.ways
+            assert f"{len(words)} words in {len(banks)} banks, " in picture.title
 
 
 def test_a_picture_of_a_tile_is_small_and_quick():
@@ -116,18 +149,26 @@ def test_a_picture_of_a_tile_is_small_and_quick():
 
 
 class _Checked(HTMLParser):
-    """Every element is closed, nothing is loaded, and there is no script."""
+    """Every element is closed, nothing is loaded, and the one script is that of the policy."""
 
     def __init__(self):
         super().__init__()
         self.open: list[str] = []
         self.cells = 0
+        self.policy = ""
+        self.scripts: list[str] = []
 
     def handle_starttag(self, tag, attributes):
-        assert tag not in ("script", "link", "img", "iframe") and not {"src", "href"} & {name for name, _ in attributes}
+        assert tag not in ("link", "img", "iframe") and not {"src", "href"} & {name for name, _ in attributes}
         if tag not in _VOID:
             self.open.append(tag)
+        if ("http-equiv", "Content-Security-Policy") in attributes:
+            self.policy = dict(attributes)["content"]
         self.cells += tag == "rect"
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -139,7 +180,11 @@ def test_the_page_stands_alone(name):
     checked = _Checked()
     checked.feed(text)
     assert checked.open == [] and checked.cells > 0
-    assert re.findall(r"https?://[^\"]+", text) == ["http://www.w3.org/2000/svg"] * text.count("<svg")
+    (script,) = checked.scripts
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert "default-src 'none'" in checked.policy and f"script-src 'sha256-{digest}'" in checked.policy
+    namespace = "http://www.w3.org/2000/svg"
+    assert re.findall(r"https?://[^\"]+", text) == [namespace] * (text.count("<svg") + script.count(namespace))
     assert "Choices" in text and planned(name).name in text
 
 
