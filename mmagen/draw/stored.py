@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from mmagen.draw.svg import HIGH, MARGIN, Picture, colour, document, labels, number, runs
 from mmagen.plan.maps import Stored
@@ -38,11 +38,13 @@ def _banks(name: str, what: str, one: Stored, places: Sequence[int], of: str, mo
     table, size = one.table, one.element_bytes
     assert table.stage
     lines_are_rows = table.stage.contiguous_columns
-    words = _words(places, size)
+    elements, words = _inverse(places), len(places) * size // WORD
     touched = _touched(one, places)
     most = min(_MOST, max(most, touched[-1] // BANKS + 1)) if touched else most
-    rows = min(most, -(-len(words) // BANKS))
-    shown = [[divmod(element, table.columns) for element in words[word]] for word in range(min(rows * BANKS, len(words)))]
+    rows = min(most, -(-words // BANKS))
+    # Of elements that are larger than a word, the one that it is part of.
+    held = [range(word * WORD // size, max(1, WORD // size) + word * WORD // size) for word in range(min(rows * BANKS, words))]
+    shown = [[divmod(elements[place], table.columns) for place in places_of] for places_of in held]
     lines = [at[0][0] if lines_are_rows else at[0][1] for at in shown]
     of_chunk = max(1, CHUNK // size)
     chunks = [(at[0][1] if lines_are_rows else at[0][0]) // of_chunk for at in shown]
@@ -60,7 +62,7 @@ def _banks(name: str, what: str, one: Stored, places: Sequence[int], of: str, mo
     numbers += [number(16, MARGIN + row * HIGH + 14, str(row * BANKS * WORD)) for row in range(rows)]
     modes = ["MN"["AB".index(table.matrix)].lower(), "k"]
     mode, along = modes if lines_are_rows else modes[::-1]
-    some = f"; the first {rows * BANKS * WORD:,} of {len(words) * WORD:,} B" if rows * BANKS < len(words) else ""
+    some = f"; the first {rows * BANKS * WORD:,} of {words * WORD:,} B" if rows * BANKS < words else ""
     together = f"; outlined {one.by}: {_in_banks(touched)}" if touched else ""
     title = (
         f"{what}: columns are banks, rows 128 bytes; each word has the {mode} of its elements, and a colour for each 16 bytes "
@@ -86,12 +88,11 @@ def _cell(one: Stored, places: Sequence[int], word: int, at: Sequence[tuple[int,
     )
 
 
-def _words(places: Sequence[int], size: int) -> Mapping[int, list[int]]:
-    """The elements in each word of a stage; of those that are larger than a word, the one that it is part of."""
-    found: defaultdict[int, list[int]] = defaultdict(list)
-    for _, element in sorted((place, element) for element, place in enumerate(places)):
-        for byte in range(places[element] * size, (places[element] + 1) * size, WORD):
-            found[byte // WORD].append(element)
+def _inverse(places: Sequence[int]) -> list[int]:
+    """The element at each place."""
+    found = [0] * len(places)
+    for element, place in enumerate(places):
+        found[place] = element
     return found
 
 

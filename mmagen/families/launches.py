@@ -23,11 +23,12 @@ def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: 
     """Those of each choice and of the problems that it is chosen for. ptxas: registers by the name of a compiled kernel ("" for
     a single one); estimate: of a kernel that is not in it."""
     found = []
+    chosen = [library.choose(plan, problem).name if plan.configs else "" for problem in plan.problems]
     choices = [(config.name, config.kernel, config.plan, config.cost) for config in plan.configs] or [("", "", plan, None)]
     for name, kernel, one, cost in choices:
         operation = catalogue.known(one.atom.name)
         residency = occupancy(one, ptxas.get(kernel) or estimate(one))
-        mine = [p for p in plan.problems if not plan.configs or library.choose(plan, p).name == name]
+        mine = [problem for problem, by in zip(plan.problems, chosen, strict=True) if by == name]
         launches = tuple((problem, launch(one, problem, device, residency.ctas)) for problem in mine)
         target = f"sm_{device.capability}{'a' if one.atom.arch_specific else ''}"
         per_cycle = rate(operation, target) if operation else None

@@ -84,19 +84,23 @@ def to_html(plan: ProjectPlan, window: Window, device: str | None = None, trace:
     """The same as an HTML page, with pictures of who owns which element. trace: of the kernel in the emulator."""
     from mmagen.inspect import html
 
-    return html.page(
-        plan.name, plan.text.title, [*_sections(plan), *launches(plan, device)], pictures(plan, window, device, trace)
-    )
+    found = _numbers(plan, device)
+    sections = [*_sections(plan), *numbers.sections(found)]
+    return html.page(plan.name, plan.text.title, sections, _pictures(plan, window, found, trace))
 
 
 def pictures(plan: ProjectPlan, window: Window, device: str | None = None, trace: Sequence[Event] = ()) -> list[Picture]:
     """Who owns which element, operands in shared memory, copies, the pipeline, as planned and by the trace, and the order of
     tiles on a device."""
+    return _pictures(plan, window, _numbers(plan, device), trace)
+
+
+def _pictures(plan: ProjectPlan, window: Window, launched: Sequence[Numbers], trace: Sequence[Event]) -> list[Picture]:
     from mmagen.draw import maps
     from mmagen.inspect import flow  # imports the layout algebra, which is slow
 
     owned = maps.pictures(family_of(plan).maps(plan), window)
-    found = [*owned, *flow.all_of(pipelines(plan), plan.name, _numbers(plan, device))]
+    found = [*owned, *flow.all_of(pipelines(plan), plan.name, launched)]
     if trace:
         from mmagen.draw import copied, register_staged, traced
 
