@@ -152,7 +152,7 @@
     outline.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  for (const svg of document.querySelectorAll("figure > svg")) {
+  for (const svg of document.querySelectorAll("figure svg")) {
     svg.tabIndex = 0;
     svg.addEventListener("pointermove", point);
     svg.addEventListener("pointerdown", point);

@@ -21,11 +21,14 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 80em; 
 table { border-collapse: collapse; margin: 0.5em 0 1.5em; }
 td { border: 1px solid #ccc; padding: 0.15em 0.6em; vertical-align: top; }
 td:first-child { font-weight: 600; }
-figure { margin: 1em 0 2em; overflow-x: auto; contain: content; }
-svg:focus-visible { outline: 2px solid #1a73e8; }
+figure { margin: 1em 0 2em; }
+.drawn { overflow: auto hidden; content-visibility: auto; }
+svg { display: block; }
+svg:focus-visible { outline: 2px solid #1a73e8; outline-offset: -2px; }
 .at { fill: none; stroke: #000; stroke-width: 2; pointer-events: none; }
 #says { position: fixed; max-width: 34em; padding: 0.2em 0.6em; background: #222; color: #fff; pointer-events: none; }
 """
+_SCROLL_BAR = 16  # pixels
 
 
 def page(name: str, title: str, sections: Sequence[Section], pictures: Sequence[Picture]) -> str:
@@ -47,7 +50,12 @@ def page(name: str, title: str, sections: Sequence[Section], pictures: Sequence[
 
 def _figure(one: Picture) -> str:
     grid = f' data-grid="{escape(one.grid)}"' if one.grid else ""
-    return f'<figure id="{one.name}"{grid}>\n<figcaption>{escape(one.title)}</figcaption>\n{one.svg}</figure>\n'
+    # As high as it is drawn, with a scroll bar: what is not to be seen is not drawn, and yet all have their places on the page.
+    height = int(one.svg.partition('height="')[2].partition('"')[0]) + _SCROLL_BAR
+    return (
+        f'<figure id="{one.name}"{grid}>\n<figcaption>{escape(one.title)}</figcaption>\n'
+        f'<div class="drawn" style="height:{height}px">{one.svg}</div></figure>\n'
+    )
 
 
 @cache

@@ -26,15 +26,16 @@ _WIDE, _HIGH = 1600, 1000  # pixels
 _REMEDY = "apt-get install chromium-headless-shell, or playwright install chromium-headless-shell"
 
 
-# A place of a picture on the screen, and whether the page or the picture's figure had to scroll for it to be seen.
+# A place of a picture on the screen, and whether the page or the frame of the picture had to scroll for it to be seen.
 _SEEN = """([name, x, y]) => {
-  const figure = document.getElementById(name);
-  const [svg, margin, before] = [figure.querySelector("svg"), 40, [figure.scrollLeft, scrollY].join()];
-  if (x < figure.scrollLeft || x > figure.scrollLeft + figure.clientWidth - margin) figure.scrollLeft = x - margin;
-  const top = svg.getBoundingClientRect().top;
+  const svg = document.getElementById(name).querySelector("svg");
+  const [frame, margin] = [svg.parentNode, 40];
+  const before = [frame.scrollLeft, scrollY].join();
+  const top = frame.getBoundingClientRect().top;
   if (top + y < 0 || top + y > innerHeight - margin) scrollBy(0, top + y - innerHeight / 2);
+  if (x < frame.scrollLeft || x > frame.scrollLeft + frame.clientWidth - margin) frame.scrollLeft = x - margin;
   const box = svg.getBoundingClientRect();
-  return [box.left + x, box.top + y, before !== [figure.scrollLeft, scrollY].join()];
+  return [box.left + x, box.top + y, before !== [frame.scrollLeft, scrollY].join()];
 }"""
 
 
@@ -165,13 +166,16 @@ class Shown:
     def _seen(self, name: str, x: float, y: float) -> tuple[float, float]:
         """A place of a picture on the screen, scrolled to if need be."""
         left, top, scrolled = self._page.evaluate(_SEEN, [name, x, y])
-        if scrolled:
-            self._page.mouse.move(0, 0)  # what scrolls below a pointer that rests says nothing
+        while scrolled:
+            # Away, since what scrolls below a pointer that rests says nothing; and what has come to be seen is drawn meanwhile, and
+            # can be scrolled itself.
+            self._page.mouse.move(0, 0)
+            left, top, scrolled = self._page.evaluate(_SEEN, [name, x, y])
         return left, top
 
 
 def _picture(name: str) -> str:
-    return f'figure[id="{name}"] > svg'
+    return f'figure[id="{name}"] svg'
 
 
 if __name__ == "__main__":
