@@ -28,7 +28,7 @@ from mmagen.spec.load import load
 from tools.site import browser
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
-SAMPLE = 6  # places of a picture
+SAMPLE = 4  # places of a picture, besides its corners
 # mma.sync and wgmma, with A from registers and not, K contiguous and not, swizzled and not, and what has no shared memory.
 NAMES = [
     "hello_ownership",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_WIDE, _HIGH = 1600, 1000  # pixels
+_WIDE, _HIGH = 1600, 2000  # pixels; most pictures are seen whole
 _REMEDY = "apt-get install chromium-headless-shell, or playwright install chromium-headless-shell"
 
 
@@ -167,9 +167,10 @@ class Shown:
         """A place of a picture on the screen, scrolled to if need be."""
         left, top, scrolled = self._page.evaluate(_SEEN, [name, x, y])
         while scrolled:
-            # Away, since what scrolls below a pointer that rests says nothing; and what has come to be seen is drawn meanwhile, and
-            # can be scrolled itself.
+            # Away, since what scrolls below a pointer that rests says nothing. What has come to be seen can be pointed at, and be
+            # scrolled itself, when it has been drawn; a screenshot waits for that, without a script as well.
             self._page.mouse.move(0, 0)
+            self._page.screenshot(clip={"x": 0, "y": 0, "width": 1, "height": 1})
             left, top, scrolled = self._page.evaluate(_SEEN, [name, x, y])
         return left, top
 
