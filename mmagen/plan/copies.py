@@ -21,6 +21,8 @@ _SMS, _TILE_RATE, _COPY_RATE, _MEMORY_RATE, _MMA_RATE, _LAUNCH_US = 132, 1.4e4, 
 # As in sm90_few_rows.cuh: takes_few_rows() and few_rows_pay().
 _MOST_FEW, _MOST_FEW_K, _FEW_RATE, _FEW_ROWS, _FEW_LAUNCH_US = 16, 2**30, 2.5e6, 32, 2.5
 _FEW_CTA_RATE, _FEW_CTA_RATE_OF_BYTES, _ROWS_OF_FEW_CTA = 2.2e4, 1.5e4, 8
+# As in FewRowsGrid of that header.
+_MOST_CTAS, _FEW_CTAS_OF_SM, _FEW_MEANWHILE = 0x7FFFFFFF, 2.0, 24 * 1024.0
 _CACHED_COPY, _CACHED_COPY_RATE, _READ_COPY_RATE = 8e6, 3.3e6, 1.33e6
 
 
@@ -90,7 +92,27 @@ def _copied_bytes(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence
 
 def takes_few_rows(plan: GemmPlan, problem: Problem) -> bool:
     """takes_few_rows() for a library that has the kernel."""
-    return plan.few_rows and min(problem.m, problem.n) <= _MOST_FEW and 0 < problem.k <= _MOST_FEW_K
+    if not (plan.few_rows and min(problem.m, problem.n) <= _MOST_FEW and 0 < problem.k <= _MOST_FEW_K):
+        return False
+    return few_rows_ctas(problem, KernelShape.of(plan).bytes[0]) <= _MOST_CTAS
+
+
+def few_rows_ctas(problem: Problem, element_bytes: float) -> int:
+    """CTAs of the kernel for few rows: FewRowsGrid."""
+    few, many = sorted((problem.m, problem.n))
+    row_classes = int(_VECTOR_BYTES / element_bytes)
+    classes = min(many, row_classes)
+    blocks = -(-(-(-many // row_classes)) // _ROWS_OF_FEW_CTA)  # of a class
+
+    def rows_of_sm(taken: int) -> float:
+        ctas = float(classes * -(-blocks // taken) * problem.batch)
+        own = _ROWS_OF_FEW_CTA * taken + few + _FEW_MEANWHILE / (element_bytes * float(problem.k))
+        return max(float(ceil(ctas / _SMS)), _FEW_CTAS_OF_SM) * own
+
+    taken = 1
+    for more in (2, 4):
+        taken = more if rows_of_sm(more) < rows_of_sm(taken) else taken
+    return classes * -(-blocks // taken) * problem.batch
 
 
 def _few_rows_pay(plan: GemmPlan, problem: Problem, call: Call, copied_bytes: float) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from mmagen.plan.copies import call_of
+from mmagen.host_runtime.arguments import struct_of
+from mmagen.plan.copies import call_of, few_rows_ctas, takes_few_rows
 from mmagen.plan.cost import Call
 from mmagen.plan.trials import few_rows_problems
 from mmagen.spec.model import Problem
@@ -30,10 +31,13 @@ def _launches(made, problem):
     (task,) = tasks(made.plan, made.ptx, [problem], 1, "uniform")
     data = operands(task.product, task.problem, "uniform", 1)
     workspace = Workspace(0x500000010, host.workspace_bytes(task, data))
-    captured = host.multiply_launches(task, data, dict.fromkeys(data.matrices, 0x10000), workspace)
-    return task, [
-        re.sub(r".*?(copy_operands|sm90_few_rows|sm90_unaligned|sm90)_kernel.*", r"\1", one.entry) for one in captured
-    ]
+    return task, _kernels(host.multiply_launches(task, data, dict.fromkeys(data.matrices, 0x10000), workspace))
+
+
+def _kernels(captured):
+    """Which ones are launched."""
+    kernel = re.compile(r".*?(copy_operands|sm90_few_rows|sm90_unaligned|sm90)_kernel.*")
+    return [kernel.sub(r"\1", one.entry) for one in captured]
 
 
 def _passes(task):
@@ -75,7 +79,7 @@ def test_fewer_warps_divide_k_where_there_are_more_rows(many, warps, compiled):
     data = operands(task.product, task.problem, "uniform", 1)
     (captured,) = host.multiply_launches(task, data, dict.fromkeys(data.matrices, 0x10000), Workspace())
     blocks = -(-many // 64)
-    assert captured.grid == (8 * -(-blocks // (8 // warps)), 1, 1)
+    assert captured.grid == (8 * -(-blocks // (8 // warps)), 1, 1) == (few_rows_ctas(task.problem, BYTES[SPEC]), 1, 1)
     _passes(task)
 
 
@@ -96,6 +100,42 @@ def test_which_calls_it_computes(problem, launched, compiled):
     assert _launches(compiled(SPEC), problem)[1] == launched
 
 
+def _launches_of_far(made, problem, with_workspace):
+    """What a call of these extents launches, whose one B and lines of D are too many to have memory here."""
+    (task,) = tasks(made.plan, made.ptx, [Problem(shape=(1, 72, problem.k))], 1, "uniform")
+    data = operands(task.product, task.problem, "uniform", 1)
+    task = replace(task, problem=problem)
+    arguments = host.multiply_arguments(task, data, dict.fromkeys(data.matrices, 0x10000), Workspace())
+    struct = struct_of(task.product.arguments.members).from_buffer_copy(arguments)
+    struct.ldd, struct.batch_stride_a, struct.batch_stride_b, struct.batch_stride_d = problem.n, problem.k, 0, problem.n
+    if with_workspace:
+        struct.workspace, struct.workspace_bytes = 0x500000010, host.bytes_of_workspace(task, bytes(struct))
+    return host.launches_of_call(task, bytes(struct))
+
+
+# A batch of so many makes 2^31 - 2^15 CTAs of the kernel for few rows, and fewer tiles than are refused.
+FAR, FAR_K, MOST_BATCH = 1 << 20, 1603, (1 << 31) // (1 << 15) - 1
+
+
+@pytest.mark.parametrize(
+    "batch, with_workspace, launched",
+    [
+        (MOST_BATCH, False, ["sm90_few_rows"]),
+        (MOST_BATCH + 1, False, ["sm90_unaligned"]),
+        (2 * MOST_BATCH + 3, False, ["sm90_unaligned"]),  # 2^32 + 2^15, as an int a legal number
+        (MOST_BATCH + 1, True, ["copy_operands", "sm90"]),
+    ],
+)
+def test_more_ctas_than_a_grid_has_are_left_to_the_other_ways(batch, with_workspace, launched, compiled):
+    made = compiled(SPEC)
+    problem = Problem(shape=(1, FAR, FAR_K), batch=batch, batch_stride_a=FAR_K, batch_stride_b=0)
+    captured = _launches_of_far(made, problem, with_workspace)
+    assert _kernels(captured) == launched
+    if batch == MOST_BATCH:
+        assert captured[0].grid == (few_rows_ctas(problem, BYTES[SPEC]), 1, 1)
+    assert takes_few_rows(made.plan, problem) == (batch <= MOST_BATCH)
+
+
 @pytest.mark.parametrize("spec", BYTES)
 def test_the_plan_knows_which_calls_copy_their_operands(spec, compiled):
     made = compiled(spec)
@@ -105,7 +145,8 @@ def test_the_plan_knows_which_calls_copy_their_operands(spec, compiled):
         few, many = dice.randint(1, 24), dice.randint(1, 300)
         shape = (
             *((few, many) if i % 4 < 2 else (many, few)),
-            dice.choice([dice.randint(8, 6000), 64 * dice.randint(1, 50) + 8]),
+            # Of no K are the lines multiples of 128 bytes: a copy's pitch is another one.
+            dice.choice([2 * dice.randint(4, 3000) + 1, 64 * dice.randint(1, 50) + 16]),
         )
         problem = Problem(shape=shape, offset=dice.choice([0, 0, 3]), batch=1 + i % 2, ld_pad=dice.choice([0, 0, 1]))
         launched = _launches(made, problem)[1]
