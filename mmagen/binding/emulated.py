@@ -26,7 +26,7 @@ from mmagen.emulate import EmulationError, Report
 from mmagen.families.library import choose
 from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError
-from mmagen.plan.arguments import Arguments
+from mmagen.plan.arguments import Arguments, Tensor
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import EMULATE, find_toolchain
@@ -131,6 +131,7 @@ class Emulated:
         for name, arrays in given.items():
             if len(arrays) != len(given["a"]):
                 raise ArgumentError(name, f"{len(arrays)} arrays, but a has {len(given['a'])}; pass one for each group")
+        _check_written(plan.arguments.of_groups, given)
         groups = []
         for i in range(len(given["a"])):
             one = {name: _array(f"{name}[{i}]", given[name][i], word) for name, word in words.items() if name in given}
@@ -288,6 +289,16 @@ def _laid_out(
     matrix = empty(word, rows, columns, batch, columns_contiguous, pad, 0)
     matrix.view[...] = values
     return matrix
+
+
+def _check_written(wanted: Sequence[Tensor], given: Mapping[str, Sequence[Any]]) -> None:
+    """Raises ArgumentError where arrays that are written of several groups overlap: only the last one's results would be there."""
+    names = [one.name for one in wanted if one.written]
+    arrays = [(f"{name}[{i}]", np.asarray(array)) for name in names for i, array in enumerate(given[name])]
+    for at, (name, array) in enumerate(arrays):
+        for other, beside in arrays[:at]:
+            if np.may_share_memory(array, beside):
+                raise ArgumentError(name, f"its memory overlaps that of {other}; pass another array")
 
 
 def _elements(written: npt.NDArray[Any], matrix: Matrix) -> npt.NDArray[np.bool_]:

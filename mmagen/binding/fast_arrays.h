@@ -186,10 +186,17 @@ static bool stream_of(Exchange* api, PyObject* given, DLTensor const* tensor, vo
   return tensor->device_type == 1 || api->current_stream(tensor->device_type, tensor->device_id, stream) == 0;
 }
 
+/* Is what a call writes apart from everything else of it? */
+static bool output_is_apart(Caller* self, Operands const* all, Operand const* written) {
+  int64_t const scalar = self->scalar.bits / 8;
+  return is_apart(written, all, self->further_count) && !covers(written, all->alpha, scalar) &&
+         !covers(written, all->beta, scalar);
+}
+
 static bool outputs_are_apart(Caller* self, Operands const* all) {
-  if (!is_apart(&all->d, all, self->further_count)) { return false; }
+  if (!output_is_apart(self, all, &all->d)) { return false; }
   for (int i = 0; i < self->further_count; ++i) {
-    if (self->further[i].written && !is_apart(&all->further[i], all, self->further_count)) { return false; }
+    if (self->further[i].written && !output_is_apart(self, all, &all->further[i])) { return false; }
   }
   return true;
 }

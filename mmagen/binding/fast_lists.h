@@ -1,6 +1,6 @@
 /* Calls of a kernel whose groups have matrices of their own: lists of arrays, one of each group. What groups.py does, for the
- * usual cases: all of a list are arrays of one library on the current device, and no D shares bytes with what another group
- * has. */
+ * usual cases: all of a list are arrays of one library on the current device, and nothing that is written shares bytes with
+ * what another group has. */
 #ifndef MMAGEN_BINDING_FAST_LISTS_H
 #define MMAGEN_BINDING_FAST_LISTS_H
 
@@ -19,7 +19,8 @@
 enum { kTmaBytes = 16 }; /* TMA addresses A and B */
 enum { kListA, kListB, kListC, kListD, kListFurther, kLists = kListFurther + kMostFurther };
 
-/* Bytes that a group reads or writes. */
+/* Bytes that a group reads or writes; group kAllGroups: that all groups share. */
+enum { kAllGroups = -1 };
 typedef struct {
   char const *begin, *end;
   Py_ssize_t group;
@@ -34,7 +35,7 @@ typedef struct {
   int64_t largest[3]; /* M, N and K */
   uint64_t* pointers;
   int32_t* numbers;
-  Span *written, *others; /* the D of all groups; behind them everything else */
+  Span *written, *others; /* what the call writes; everything else */
   Py_ssize_t written_count, others_count;
   int32_t device;
 } Lists;
@@ -50,6 +51,20 @@ static bool take_list(PyObject* given, Lists* all, int at) {
   if (!PyList_CheckExact(given) && !PyTuple_CheckExact(given)) { return false; }
   all->arrays[at] = PySequence_Tuple(given);
   return all->arrays[at] != NULL && PyTuple_GET_SIZE(all->arrays[at]) == all->count;
+}
+
+static void note(void const* begin, int64_t bytes, Py_ssize_t group, Span* spans, Py_ssize_t* count) {
+  if (begin != NULL && bytes > 0) { spans[(*count)++] = (Span){begin, (char const*)begin + bytes, group}; }
+}
+
+static void note_operand(Operand const* found, bool written, Py_ssize_t group, Lists* all) {
+  if (!found->given) { return; }
+  char const* const begin = first_byte(&found->tensor);
+  if (written) {
+    note(begin, found->bytes, group, all->written, &all->written_count);
+  } else {
+    note(begin, found->bytes, group, all->others, &all->others_count);
+  }
 }
 
 /* The lists that a call passes by name, and arrays that all groups share, which go to the struct. */
@@ -68,6 +83,7 @@ static bool take_further(Caller* self, Exchange* api, PyObject* given, Lists* al
     if (found.tensor.device_id != all->device || !read_further(one, &found, false) || !fits(one, &found, values)) {
       return false;
     }
+    note_operand(&found, one->written, kAllGroups, all);
     put(call, one->pointer, (int64_t)(intptr_t)first_byte(&found.tensor));
     put(call, one->ld, found.of.ld);
     put(call, one->stride, found.of.stride);
@@ -124,15 +140,10 @@ static bool take_output(Caller* self, Exchange* api, Lists* all, Py_ssize_t grou
   return of->d.of.rows == of->a.of.rows && of->d.of.columns == of->b.of.columns / self->columns_of_element;
 }
 
-static void note(Operand const* found, Py_ssize_t group, Span* spans, Py_ssize_t* count) {
-  if (!found->given || found->bytes == 0) { return; }
-  char const* const begin = first_byte(&found->tensor);
-  spans[(*count)++] = (Span){begin, begin + found->bytes, group};
-}
-
 /* Reads and checks the arrays of one group, and notes the bytes that they span. */
 static bool take_group(Caller* self, Exchange* api, Lists* all, Py_ssize_t group) {
   Operands of;
+  of.alpha = of.beta = NULL; /* groups_are_apart() looks at those of all groups */
   Operand* const letters[] = {&of.a, &of.b, &of.c, &of.d};
   Py_ssize_t const count = all->count;
   if (!read_matrix(self, api, all, kListA, self->a, group, &of.a) || !begins_where_tma_reads(&of.a, self->a)) { return false; }
@@ -165,10 +176,9 @@ static bool take_group(Caller* self, Exchange* api, Lists* all, Py_ssize_t group
     if (!fits(one, found, values) || !fits_32_bits(&found->of)) { return false; }
     all->pointers[list++ * count + group] = (uintptr_t)first_byte(&found->tensor);
     if (one->pitched) { all->numbers[line++ * count + group] = (int32_t)found->of.ld; }
-    note(found, group, all->others, &all->others_count);
+    note_operand(found, one->written, group, all);
   }
-  note(&of.d, group, all->written, &all->written_count);
-  for (int i = 0; i < 3; ++i) { note(letters[i], group, all->others, &all->others_count); }
+  for (int i = 0; i < 4; ++i) { note_operand(letters[i], i == 3, group, all); }
   return outputs_are_apart(self, &of);
 }
 
@@ -177,8 +187,8 @@ static int by_begin(void const* s, void const* t) {
   return (first > second) - (first < second);
 }
 
-/* The first D, of those in order, that ends behind `begin`. It may be that of the array before: arrays are often made one after
- * another. */
+/* The first of what is written, in order, that ends behind `begin`. It may be that of the array before: arrays are often made one
+ * after another. */
 static Py_ssize_t first_behind(Lists const* all, char const* begin, Py_ssize_t before) {
   Span const* const written = all->written;
   Py_ssize_t low = 0, high = all->written_count;
@@ -194,8 +204,8 @@ static Py_ssize_t first_behind(Lists const* all, char const* begin, Py_ssize_t b
   return low;
 }
 
-/* Groups run in any order: no D may overlap the D or any input of another group. If spans overlap although no element is
- * shared, as those of two ranges of columns of one matrix do, groups.py decides. */
+/* Groups run in any order: what is written of one may overlap nothing that is written or read of another, nor what all share.
+ * If spans overlap although no element is shared, as those of two ranges of columns of one matrix do, groups.py decides. */
 static bool groups_are_apart(Lists* all) {
   Py_ssize_t const count = all->written_count;
   Py_ssize_t ordered = 1;
@@ -209,7 +219,7 @@ static bool groups_are_apart(Lists* all) {
     Span const* const other = &all->others[i];
     low = first_behind(all, other->begin, low);
     for (; low < count && all->written[low].begin < other->end; ++low) {
-      if (all->written[low].group != other->group) { return false; }
+      if (other->group == kAllGroups || all->written[low].group != other->group) { return false; }
     }
   }
   return true;
@@ -258,12 +268,13 @@ static bool launch_lists(Caller* self, Exchange* api, DLTensor const* like, List
 static bool allocate_lists(Caller* self, Lists* all) {
   size_t const count = (size_t)all->count, pointers = (size_t)self->lists.pointer_count * count;
   size_t const numbers = (size_t)self->lists.number_count * count;
+  size_t const spans = pointers + kMostFurther + 2; /* an array for each pointer, those of all groups, alpha and beta */
   all->pointers = PyMem_Malloc(pointers * sizeof *all->pointers + numbers * sizeof *all->numbers);
-  all->written = PyMem_Malloc(pointers * sizeof *all->written); /* a group has an array for each pointer */
+  all->written = PyMem_Malloc(2 * spans * sizeof *all->written);
   all->results = PyList_New(all->count);
   if (all->pointers == NULL || all->written == NULL || all->results == NULL) { return false; }
   all->numbers = (int32_t*)(all->pointers + pointers);
-  all->others = all->written + count;
+  all->others = all->written + spans;
   return true;
 }
 
@@ -287,7 +298,9 @@ static PyObject* compute_lists(Caller* self, PyObject* const* given, Lists* all,
   bool const reads_c = args->beta != 0 || args->beta_device != NULL;
   if (reads_c && !take_list(given[kC], all, kListC)) { return NULL; }
   if (given[kOut] != Py_None && !take_list(given[kOut], all, kListD)) { return NULL; }
-  if (!take_further(self, api, given[kFurther], all, call) || !allocate_lists(self, all)) { return NULL; }
+  if (!allocate_lists(self, all) || !take_further(self, api, given[kFurther], all, call)) { return NULL; }
+  note(args->alpha_device, self->scalar.bits / 8, kAllGroups, all->others, &all->others_count);
+  note(args->beta_device, self->scalar.bits / 8, kAllGroups, all->others, &all->others_count);
   if (!is_current(self, &like) || !stream_of(api, given[kStream], &like, &stream)) { return NULL; }
   for (Py_ssize_t i = 0; i < all->count; ++i) {
     if (!take_group(self, api, all, i)) { return NULL; }

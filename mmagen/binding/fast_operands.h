@@ -101,6 +101,12 @@ static bool overlap(Operand const* s, Operand const* t) {
          first_byte(&t->tensor) < first_byte(&s->tensor) + s->bytes;
 }
 
+/* Does it span any of `bytes` bytes of an address, which may be NULL? */
+static bool covers(Operand const* s, void const* address, int64_t bytes) {
+  char const* const at = address;
+  return address != NULL && s->given && at < first_byte(&s->tensor) + s->bytes && first_byte(&s->tensor) < at + bytes;
+}
+
 /* Joins the number of matrices of another operand; false where they differ. */
 static bool join_batch(int64_t* batch, int64_t other) {
   if (other == -1 || other == *batch || (other == 1 && *batch != -1)) { return true; }

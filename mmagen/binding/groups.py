@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
@@ -24,6 +24,8 @@ _LETTERS = "abcd"
 _LARGEST = 2**31 - 1  # extents and leading dimensions are 32-bit integers in the arrays on the device
 _MODES = {"a": "MK", "b": "KN", "c": "MN", "d": "MN"}
 Seen = dict[str, tuple[Tensor, Matrices]]
+Named = list[tuple[str, Tensor]]
+Scalars = tuple[dict[str, Any], Named]
 
 
 class Callee(Protocol):
@@ -32,8 +34,8 @@ class Callee(Protocol):
     def check_place(self, argument: str, given: Tensor, first: Tensor) -> None:
         """Raises ArgumentError for an array that is not where the kernel and the first one are."""
 
-    def scalars(self, library: ArrayLibrary, alpha: Any, beta: Any, handle: int, first: Tensor) -> dict[str, Any]:
-        """Members of the struct for alpha and beta."""
+    def scalars(self, library: ArrayLibrary, alpha: Any, beta: Any, handle: int, first: Tensor) -> Scalars:
+        """Members of the struct for alpha and beta, and those of the two that are arrays."""
 
     def new(self, library: ArrayLibrary, like: Any, rows: int, columns: int, batch: int | None) -> Any:
         """A new D."""
@@ -75,7 +77,7 @@ def call(
     check_stream(stream, first)
     if stream is None:
         handle = library.stream(first.device) if first.device_type != CPU else 0
-    scalars = kernel.scalars(library, alpha, beta, handle, first)
+    scalars, common = kernel.scalars(library, alpha, beta, handle, first)
     if scalars["beta"] or scalars["beta_device"]:
         given["c"] = listed("c", c)
     given |= {one.name: listed(one.name, further[one.name]) for one in kernel.of_call.of_groups}
@@ -84,15 +86,18 @@ def call(
         if len(arrays) != count:
             raise ArgumentError(name, f"{len(arrays)} arrays, but a has {count}; pass one for each group")
     groups = [_group(kernel, library, handle, first, i, given, results) for i in range(count)]
-    _check_outputs(groups)
+    outputs = {"d", *(one.name for one in kernel.of_call.of_groups if one.written)}
+    _check_outputs(groups, outputs)
 
     def view(name: str, value: Any) -> Tensor:
         found = library.view(name, value, handle)
         kernel.check_place(name, found, first)
+        common.append((name, found))
         return found
 
     shared = Wanted(tuple(one for one in kernel.of_call.tensors if not one.of_groups))
-    more, _ = members(shared, {one.name: further[one.name] for one in shared.all}, view, {}, 1)
+    more, written = members(shared, {one.name: further[one.name] for one in shared.all}, view, {}, 1)
+    _check_shared(groups, outputs, common, written)
     _upload(kernel, library, handle, first, given["a"][0], groups, {**scalars, **more})
     return list(results)
 
@@ -186,28 +191,49 @@ def _of_group(
     return found, matrices_of(named, found, extents, 1)
 
 
-def _check_outputs(groups: Sequence[Seen]) -> None:
-    """Raises ArgumentError where the D of a group overlaps that of another one, or what another one reads."""
-    spans = {}  # of what many groups share, one
+def _check_outputs(groups: Sequence[Seen], outputs: Set[str]) -> None:
+    """Raises ArgumentError where what is written of a group overlaps what is written or read of another one. outputs: the names of
+    what is written."""
+    spans = {}  # of what many groups read, one
     for i, group in enumerate(groups):
         for name, (one, _) in group.items():
             begin, end = one.span
             if begin < end:
-                spans[begin, end, i if name in "cd" else -1, name] = (i, one)
+                spans[begin, end, i if name == "c" or name in outputs else -1, name] = (i, one)
     results: list[_Placed] = []
     others: list[_Placed] = []
     for (begin, end, _, name), (i, one) in sorted(spans.items(), key=lambda item: item[0]):
+        is_output = name in outputs
         results = [placed for placed in results if placed[0] > begin]
-        if name == "d":
+        if is_output:
             others = [placed for placed in others if placed[0] > begin]
-        for _, j, beside, tensor in results + (others if name == "d" else []):
+        for _, j, beside, tensor in results + (others if is_output else []):
             if i != j and _share_elements(one, tensor):
-                own, other = ((name, i), (beside, j)) if name == "d" else ((beside, j), (name, i))
+                own, other = ((name, i), (beside, j)) if is_output else ((beside, j), (name, i))
                 raise ArgumentError(
-                    f"out[{own[1]}]",
+                    _argument(*own),
                     f"its memory overlaps that of {_argument(*other)}; groups run in any order: pass another array",
                 )
-        (results if name == "d" else others).append((end, i, name, one))
+        (results if is_output else others).append((end, i, name, one))
+
+
+def _check_shared(groups: Sequence[Seen], outputs: Set[str], common: Named, written: Named) -> None:
+    """Raises ArgumentError where an array that all groups share, one of `common`, overlaps another array of the call and either
+    is written. written: those of `common` that are."""
+    for name, one in written:
+        check_no_overlap(one, [other for other in common if other[0] != name], None, name)
+    changed = {name for name, _ in written}
+    for name, one in common:
+        begin, end = one.span
+        for i, group in enumerate(groups):
+            for beside, (tensor, _) in group.items():
+                first, last = tensor.span
+                if max(begin, first) >= min(end, last):
+                    continue
+                if name in changed:
+                    raise ArgumentError(name, f"its memory overlaps that of {_argument(beside, i)}; pass another array")
+                if beside in outputs:
+                    raise ArgumentError(_argument(beside, i), f"its memory overlaps that of {name}; pass another array")
 
 
 _Placed = tuple[int, int, str, Tensor]  # where it ends, the group, the name, the array

@@ -143,7 +143,7 @@ class Kernel:
             )
         if of_b.columns % self._columns_of_element:
             raise ArgumentError("b", f"{of_b.columns} columns: each element of D is made of two; pass an even number")
-        scalars = self.scalars(library, alpha, beta, handle, left)
+        scalars, in_memory = self.scalars(library, alpha, beta, handle, left)
         reads_c = bool(scalars["beta"] or scalars["beta_device"])
         source = self._source(library, c, handle, left, of_a, of_b) if reads_c else None
         counts = [("a", of_a.batch), ("b", of_b.batch), *([("c", source[1].batch)] if source else [])]
@@ -155,7 +155,7 @@ class Kernel:
         result = library.view("out", out, handle)
         self.check_place("out", result, left)
         of_d = self._check_out(result, of_a, of_b, batch)
-        others = [*mine.items(), *([("c", source[0])] if source else [])]
+        others = [*mine.items(), *([("c", source[0])] if source else []), *in_memory]
         extents = {"m": of_a.rows, "n": of_b.columns, "k": of_a.columns, "batch": count}
         check_tile(self.description, extents, *(None if scalars[f"{x}_device"] else scalars[x] for x in ("alpha", "beta")))
 
@@ -301,8 +301,9 @@ class Kernel:
             raise ArgumentError("c", f"shape {given.shape}: a @ b is ({of_a.rows},{of_b.columns})")
         return given, found
 
-    def scalars(self, library: ArrayLibrary, alpha: Any, beta: Any, handle: int, first: Tensor) -> dict[str, Any]:
+    def scalars(self, library: ArrayLibrary, alpha: Any, beta: Any, handle: int, first: Tensor) -> groups.Scalars:
         found: dict[str, Any] = {}
+        in_memory = []
         for name, value in (("alpha", alpha), ("beta", beta)):
             found[f"{name}_device"] = 0
             if (given_number := number(name, value)) is not None:
@@ -318,7 +319,8 @@ class Kernel:
                     f"an array of shape {given.shape} of {given.type}; pass a number, or one element of {wanted} in GPU memory",
                 )
             found[f"{name}_device"] = given.address
-        return found
+            in_memory.append((name, given))
+        return found, in_memory
 
     def new(self, library: ArrayLibrary, like: Any, rows: int, columns: int, batch: int | None) -> Any:
         head = () if batch is None else (batch,)

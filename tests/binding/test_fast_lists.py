@@ -210,7 +210,8 @@ def test_usual_calls_are_made_without_python(calls, name):
         other = given | changed
         if "b" in changed:  # what groups share
             other = {key: [value[0]] * 6 if isinstance(value, list) and key != "out" else value for key, value in given.items()}
-            other["out"] = [np.zeros_like(given["out"][0]) for _ in SHAPES]
+            written = {"out", "row_sums"} & set(given)
+            other |= {key: [np.zeros_like(given[key][0]) for _ in SHAPES] for key in written}
         assert found.by_c(other) == found.by_python(other), changed.keys()
         assert (found.by_c(other) is not None) or name == "gated"
 
@@ -258,7 +259,7 @@ def test_an_output_in_what_another_group_has_is_left_to_python(calls):
         {"bias": [*given["bias"][:5], first[16:18]]},
     ):
         assert found.by_c(given | changed) is None
-        assert found.by_python(given | changed) in ("out[0]", "out[5]"), changed
+        assert found.by_python(given | changed) in ("out[0]", "out[5]", "row_sums[5]"), changed
     beside = np.zeros((70, 64), np.float16)
     columns = [beside[:m, 8 * i : 8 * i + 8][:, :n] for i, (m, n, _) in enumerate([(70, 8, 0), (70, 8, 0)])]
     two = {"a": [given["a"][0]] * 2, "b": [given["b"][0][:, :8]] * 2, "out": columns, "alpha": 1}
@@ -267,6 +268,29 @@ def test_an_output_in_what_another_group_has_is_left_to_python(calls):
     rows = [np.ascontiguousarray(beside)[4 * i : 4 * i + 4] for i in range(2)]
     two |= {"a": [given["a"][0][:4]] * 2, "b": [zeros(64, 64).T] * 2, "out": rows}
     assert plain.by_c(two) == plain.by_python(two) is not None, "rows of one matrix"
+
+
+def test_further_results_in_what_another_group_or_all_have_are_left_to_python(calls):
+    found = calls("tensors")
+    given = usual(found.kernel)
+    sums, out, residual = given["row_sums"], given["out"], given["residual"]
+    scalar = np.zeros(1, np.float32)
+    assert found.by_c(given | {"alpha": scalar}) == found.by_python(given | {"alpha": scalar}) is not None
+    inside = out[0][0, :2].view(np.float32)
+    for changed, argument in (
+        ({"row_sums": [sums[0], sums[0][5:8], *sums[2:]]}, "row_sums[1]"),
+        ({"row_sums": [sums[0]] * 3 + sums[3:], "a": [given["a"][0]] * 3 + given["a"][3:]}, None),
+        ({"row_sums": [*sums[:5], residual[0].base[:8]]}, "row_sums[5]"),
+        ({"residual": [*residual[:5], sums[0][:16].reshape(8, 2)]}, "row_sums[0]"),
+        ({"amax": inside}, "amax"),
+        ({"amax": sums[1][1:2]}, "amax"),
+        ({"amax": residual[1].base[:1]}, "amax"),
+        ({"alpha": inside}, "out[0]"),
+        ({"beta": sums[1][2:]}, "row_sums[1]"),
+        ({"alpha": given["amax"]}, "amax"),
+    ):
+        assert found.by_c(given | changed) is None, changed
+        assert found.by_python(given | changed) == argument or argument is None, changed
 
 
 def test_an_output_in_what_its_own_group_has_is_left_to_python(calls):

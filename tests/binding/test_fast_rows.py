@@ -219,3 +219,6 @@ def test_memory_that_overlaps_is_left_to_python(grouped):
         other = given | {"out": out, name: value}
         assert calls.by_c(other) is None and calls.by_python(other) in ("out", "group_status"), name
     assert calls.by_c(given | {"out": out}) is not None
+    for changed in ({"alpha": out.reshape(-1)[-2:].view(np.float32)}, {"beta": given["group_status"].view(np.float32)[:1]}):
+        assert calls.by_c(given | {"out": out} | changed) is None
+        assert calls.by_python(given | {"out": out} | changed) in ("out", "group_status"), changed

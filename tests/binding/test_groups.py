@@ -229,6 +229,39 @@ def test_what_is_wrong_with_a_further_argument_names_the_group():
         call(a, b, **{name: value for name, value in given.items() if name != "residual"})
 
 
+def test_results_that_overlap_are_refused_and_memory_is_untouched():
+    call, library = with_tensors()
+    a, b = inputs()
+    given = tensors()
+    out = [np.full((m, n), 5, np.float16) for m, n, _ in SHAPES]
+    sums, residual, bias = (given[name] for name in ("row_sums", "residual", "bias"))
+    inside = out[0].reshape(-1)[:2].view(np.float32)
+
+    def wrong(match, **changed):
+        arrays = {"out": out, **given, **changed}
+        before = [one.copy() for one in (*out, *sums, *residual, *bias, given["amax"])]
+        with pytest.raises(mmagen.ArgumentError, match=match):
+            call(a, b, **arrays)
+        now = (*out, *sums, *residual, *bias, given["amax"])
+        assert all((one == other).all() for one, other in zip(now, before, strict=True)) and library.seen == ()
+
+    wrong(r"row_sums\[1\]: its memory overlaps that of row_sums\[0\]", row_sums=[sums[0], sums[0][67:], *sums[2:]])
+    wrong(r"row_sums\[3\]: its memory overlaps that of residual\[0\]", row_sums=[*sums[:3], residual[0].reshape(-1)[5:14]])
+    wrong(
+        r"row_sums\[3\]: its memory overlaps that of out\[0\]|out\[0\]: .* row_sums\[3\]",
+        row_sums=[*sums[:3], out[0].reshape(-1)[:18].view(np.float32)],
+    )
+    wrong(r"row_sums\[0\]: its memory overlaps that of bias\[1\]", bias=[bias[0], sums[0].view(np.float16)[:40], *bias[2:]])
+    wrong(r"amax: its memory overlaps that of out\[0\]", amax=inside[:1])
+    wrong(r"amax: its memory overlaps that of row_sums\[1\]", amax=sums[1][2:])
+    wrong(r"amax: its memory overlaps that of residual\[1\]", amax=residual[1][2, 39:40])
+    wrong(r"out\[0\]: its memory overlaps that of alpha", alpha=inside[:1])
+    wrong(r"row_sums\[0\]: its memory overlaps that of beta", beta=sums[0][:1], c=[one.copy() for one in out])
+    wrong(r"amax: its memory overlaps that of alpha", alpha=given["amax"])
+    call(a, b, out=out, **{**given, "alpha": np.ones(1, np.float32)})
+    assert library.seen != ()
+
+
 def test_pairs_of_columns_make_one_of_each_result():
     library = Library()
     library.functions["run"] = lambda args, stream: 0
@@ -266,6 +299,8 @@ def test_a_compiled_kernel_emulates_lists_with_further_arguments():
         for one in given[name]:
             one[...] = rng.integers(-2, 3, one.shape)
     before = [one.copy() for one in given["row_sums"]]
+    with pytest.raises(mmagen.ArgumentError, match=r"row_sums\[3\]: its memory overlaps that of row_sums\[0\]"):
+        call.emulate(a, b, **given | {"row_sums": [*given["row_sums"][:3], given["row_sums"][0][8:17]]})
     found = call.emulate(a, b, **given)
     wanted = [
         x.astype(float) @ y.astype(float) + z + w for x, y, z, w in zip(a, b, given["bias"], given["residual"], strict=True)

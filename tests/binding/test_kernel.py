@@ -241,6 +241,11 @@ def test_an_out_that_overlaps_is_refused(kernel):
     c = ints(5, 6)
     with pytest.raises(ArgumentError, match=r"overlaps that of c; .* out itself can be passed"):
         kernel()(a, b, out=c[:4], c=c[1:], beta=1)
+    for scalar in ("alpha", "beta"):
+        whole = ints(8, 6)
+        with pytest.raises(ArgumentError, match=f"out: its memory overlaps that of {scalar}"):
+            kernel()(a, b, out=whole[:4], c=c[:4], **{scalar: whole[3, 5:]})
+        kernel()(a, b, out=whole[:4], c=c[:4], **{scalar: whole[4, :1]})
     twice = np.lib.stride_tricks.as_strided(ints(40), (2, 4, 6), (8, 24, 4))
     with pytest.raises(ArgumentError, match="elements share memory"):
         kernel()(np.stack([a, a]), b, out=twice)

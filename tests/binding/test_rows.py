@@ -119,6 +119,17 @@ def test_what_is_wrong_with_sizes_is_named():
     wrong(r"group_status: shape \(2,\)", group_status=np.zeros(2, np.int32))
     wrong("group_status: its memory overlaps that of group_offsets", group_status=OFFSETS[1:])
     wrong("group_m: this kernel does not take it", group_m=OFFSETS)
+    out = np.zeros((M, N), np.float16)
+    of_out = out.reshape(-1)[: OFFSETS.nbytes // 2].view(np.int32)
+    wrong("out: its memory overlaps that of group_offsets", out=out, group_offsets=of_out)
+    wrong("out: its memory overlaps that of bias", out=out, bias=out.reshape(-1)[: GROUPS * N].reshape(GROUPS, N))
+    wrong("out: its memory overlaps that of alpha", out=out, alpha=out.reshape(-1)[-2:].view(np.float32))
+    wrong(
+        "group_status: its memory overlaps that of alpha",
+        group_status=(status := np.zeros(GROUPS, np.int32)),
+        alpha=status.view(np.float32)[1:2],
+    )
+    assert not out.any()
     shared = np.zeros((M, K), np.float16)
     wrong("out: its memory overlaps that of a", a=shared, out=shared.reshape(-1)[: M * N].reshape(M, N))
     assert library.seen is None
