@@ -102,7 +102,8 @@ def few_rows_ctas(problem: Problem, element_bytes: float) -> int:
     few, many = sorted((problem.m, problem.n))
     row_classes = int(_VECTOR_BYTES / element_bytes)
     classes = min(many, row_classes)
-    blocks = -(-(-(-many // row_classes)) // _ROWS_OF_FEW_CTA)  # of a class
+    rows = -(-many // row_classes)  # of a class
+    blocks = -(-rows // _ROWS_OF_FEW_CTA)
 
     def rows_of_sm(taken: int) -> float:
         ctas = float(classes * -(-blocks // taken) * problem.batch)

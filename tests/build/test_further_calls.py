@@ -15,8 +15,9 @@ from mmagen.emulate import EmulationError
 from mmagen.families import plan
 from mmagen.spec.epilogue import Epilogue
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import further_calls, groups, pointers, rare_values
+from mmagen.verify.emulated import further_calls, groups, host, nan_row, pointers, product, rare_values, short_workspace
 from mmagen.verify.emulated.formats import encode
+from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import values
 from mmagen.verify.emulated.session import tasks
 
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.nvcc
 
 MASKED, POINTERS, PIECES, CLASSIC = "groups_masked", "pointers_pingpong", "pc1_x6", "sm80_gemm_classic"
 GATED = "pointers_gated"  # D has half as many columns as B
+STREAM, OPERATIONS = "c2_stream", "sm80_gemm_f16_epilogue"
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def checking(compiled):
     return lambda spec: next(one for one in tasks(compiled(spec).plan, compiled(spec).ptx, (), 1, None) if one.checks)
 
 
-@pytest.mark.parametrize("spec", [CLASSIC, MASKED, POINTERS, GATED, PIECES])
+@pytest.mark.parametrize("spec", [CLASSIC, MASKED, POINTERS, GATED, PIECES, STREAM, OPERATIONS])
 def test_right_kernels_pass(spec, checking):
     further_calls.check(checking(spec))
 
@@ -68,11 +70,94 @@ def test_a_k_of_0_that_leaves_something_is_found(checking, monkeypatch):
 
 def test_a_group_whose_status_is_wrong_is_found(checking, monkeypatch):
     def change(task, data):
-        data.results["group_status"][0].reshape(-1)[1] = 0
+        if "group_status" in data.results:
+            data.results["group_status"][0].reshape(-1)[1] = 0
 
     spoil(monkeypatch, change)
     with pytest.raises(EmulationError, match="illegal sizes of groups: group_status of group 1 is 0, not 1"):
         further_calls.check(checking(MASKED))
+
+
+def test_a_workspace_that_is_too_short_has_half_of_the_bytes(checking, monkeypatch):
+    """Of stream-K, whose last cluster leaves nothing there."""
+    right, sizes = short_workspace.multiply_in, []
+
+    def multiply(task, data, size):
+        sizes.append((size, host.workspace_bytes(task, data)))
+        found = right(task, data, size)
+        data.d.view[0, 0, 0] += 1
+        return found
+
+    monkeypatch.setattr(short_workspace, "multiply_in", multiply)
+    with pytest.raises(EmulationError, match="a call with a workspace that is too short: 1 of"):
+        further_calls.check(checking(STREAM))
+    ((size, asked),) = sizes
+    assert asked // 2 - 16 < size <= asked // 2
+
+
+@pytest.mark.parametrize(
+    "function, answer, says",
+    [
+        ("draws_anew", False, "two calls with a workspace have the same parameters"),
+        ("launches_alike", False, "with 16 bytes the call launches other work than without a workspace"),
+        ("uses_more", True, "with a larger workspace the call launches other work"),
+    ],
+)
+def test_what_the_host_code_makes_of_a_workspace_is_asked(function, answer, says, compiled, monkeypatch):
+    of = compiled(STREAM)
+    task = next(one for one in tasks(of.plan, of.ptx, (), 1, None) if one.relaunches)
+    monkeypatch.setattr(host, function, lambda *given: answer)
+    with pytest.raises(EmulationError, match=says):
+        product.multiply(task, operands(task.product, task.problem, task.distribution, 1))
+
+
+def test_pieces_need_their_workspace(compiled, monkeypatch):
+    of = compiled(PIECES)
+    task = next(one for one in tasks(of.plan, of.ptx, (), 1, None))
+    assert task.product.needs_workspace
+    monkeypatch.setattr(host, "is_refused", lambda *given: False)
+    with pytest.raises(EmulationError, match="a call with a workspace of 16 bytes is not refused"):
+        product.multiply(task, operands(task.product, task.problem, task.distribution, 1))
+
+
+@pytest.mark.parametrize("row, column, says", [(1, 3, "of rows 0 to 2"), (2, 0, "of rows 0 to 2")])
+def test_a_nan_that_is_lost_or_spreads_is_found(row, column, says, checking, monkeypatch):
+    right = nan_row.multiply
+
+    def multiply(task, data):
+        found = right(task, data)
+        data.d.view[0, row, column] = 1.0 if row == 1 else np.nan
+        return found
+
+    monkeypatch.setattr(nan_row, "multiply", multiply)
+    with pytest.raises(EmulationError, match=f"a call with a NaN in A: .*{says}"):
+        further_calls.check(checking(OPERATIONS))
+
+
+def test_a_call_without_arrays_of_extents_is_judged(checking, monkeypatch):
+    right, seen = pointers.multiply, []
+
+    def multiply(task, groups, change):
+        def changed(memory, members):
+            change(memory, members)
+            seen.append({name for name in members if name.startswith("group_") and not members[name]})
+
+        found = right(task, groups, changed)
+        if "group_status" in seen[-1]:
+            groups[0].data.d.view[0, 0, 0] += 1
+        return found
+
+    monkeypatch.setattr(pointers, "multiply", multiply)
+    with pytest.raises(EmulationError, match=r"extents in place of arrays of them: group 0, .*: 1 of"):
+        further_calls.check(checking(POINTERS))
+    assert seen[-1] == {f"group_{name}" for name in ("m", "n", "k", "lda", "ldb", "ldc", "ldd", "status")}
+
+
+def test_groups_may_ask_for_no_status(checking, monkeypatch):
+    asked = []
+    spoil(monkeypatch, lambda task, data: asked.append("group_status" in data.further))
+    further_calls.check(checking(MASKED))
+    assert set(asked) == {True, False}
 
 
 def test_a_group_with_illegal_matrices_that_is_computed_is_found(checking, monkeypatch):

@@ -16,12 +16,12 @@ from mmagen.mma.ranges import LARGEST
 from mmagen.plan.operations import as_applied, columns_of_element
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import groups, pointers, rare_values
+from mmagen.verify.emulated import groups, nan_row, pointers, rare_values, short_workspace
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import with_findings
 from mmagen.verify.emulated.formats import as_stored, is_integer
 from mmagen.verify.emulated.matrices import draw_of, operands
-from mmagen.verify.emulated.matrix import Operands, values
+from mmagen.verify.emulated.matrix import Matrix, Operands, values
 from mmagen.verify.emulated.parts import Call
 from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
@@ -31,7 +31,7 @@ _MOST_INT = 2**31 - 1
 # Three windows of the tile scheduler's 32 groups. The end of each group is the next one's begin. Of the other windows' groups those
 # that begin before row 60 overlap one of the first window, whatever the second one's ends are.
 _OFFSETS = (3, 9, 9, 5, 12, _ROWS + 1, 14, 20, -1, 22, 30, *(60,) * 21, 40, 50, *(55,) * 31, 70, 75, _MOST_INT)
-_SHAPE = (48, 48, 64)  # of groups with matrices of their own
+_SHAPE = (48, 32, 64)  # of groups with matrices of their own
 _ELSEWHERE = 1 << 40  # an address where nothing lies
 _KEEPING = ("alpha", "beta_c")  # operations that keep the sums where alpha is 1 and beta 0
 # And those that do so where what they add is 0, or but for relu.
@@ -64,6 +64,8 @@ def check(task: Task) -> None:
     _judge(task, problem, "an alpha and a beta of all bits", _with_scalars_of_the_host)
     if task.library:
         return
+    _raise("a workspace that is too short", short_workspace.check(task))
+    _raise("a NaN in A", nan_row.check(task, given))
     if alpha := _alpha_beyond(plan):
         problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, **given})
         _judge(task, problem, "results that D's type cannot hold", lambda call, _: call)
@@ -117,7 +119,7 @@ def _check_pointers(task: Task) -> None:
     one = replace(task, problem=Problem.model_validate(given), distribution="small_int")
     found = pointers.groups_of(one)
 
-    def change(memory: GlobalMemory, members: Mapping[str, int | float]) -> None:
+    def change(memory: GlobalMemory, members: dict[str, int | float]) -> None:
         for group, (array, value, _) in enumerate(wrong, 1):
             kind = np.int32 if array.startswith("group_") else np.uint64
             to = int(members[array]) + group * kind().itemsize
@@ -125,10 +127,31 @@ def _check_pointers(task: Task) -> None:
 
     written = pointers.multiply(one, found, change)
     _raise("illegal groups", pointers.judged(one, found, written, [0, *(status for _, _, status in wrong), 0]))
+    _check_without_arrays(task, applied)
     alpha, beta = _scalars_of_all_bits(cast(GemmPlan, plan))
     _judge_pointers(task, "an alpha and a beta of all bits", alpha, beta)
     if alpha := _alpha_beyond(cast(GemmPlan, plan)):
         _judge_pointers(task, "results that D's type cannot hold", alpha, 0.0)
+
+
+def _check_without_arrays(task: Task, problem: Problem) -> None:
+    """Two groups alike, of which the call has extents and leading dimensions in place of arrays of them, and which asks for no
+    status."""
+    given = {"shape": _SHAPE, "groups": [_SHAPE], "alpha": problem.alpha, "beta": problem.beta}
+    one = replace(task, problem=Problem.model_validate(given), distribution="small_int")
+    (first,) = pointers.groups_of(one)
+    assert first.data
+    lines = {f"ld{name}" if len(name) == 1 else f"ld_{name}": matrix.ld for name, matrix in first.data.matrices.items()}
+
+    def change(memory: GlobalMemory, members: dict[str, int | float]) -> None:
+        for name, value in lines.items():
+            if f"group_{name}" in members:
+                members |= {name: value, f"group_{name}": 0}
+        members |= dict.fromkeys(("group_m", "group_n", "group_k", "group_status"), 0)
+
+    found = [first, replace(first, number=1)]
+    written = replace(pointers.multiply(one, found, change), statuses=(0, 0))
+    _raise("extents in place of arrays of them", pointers.judged(one, found, written, [0, 0]))
 
 
 def _judge_pointers(task: Task, what: str, alpha: float, beta: float) -> None:
@@ -196,7 +219,9 @@ def _without_k(task: Task, data: Operands) -> Task:
 
 
 def _with_scalars_of_the_host(task: Task, data: Operands) -> Task:
-    """The call of small integers, whose sums are exact, with scalars that are not in device memory."""
+    """The call of small integers, whose sums are exact, with scalars that are not in device memory. Of groups it asks for no
+    status."""
+    cast("dict[str, Matrix]", data.further).pop("group_status", None)
     return replace(task, distribution="uniform")
 
 
@@ -208,7 +233,7 @@ def _with_illegal_groups(task: Task, data: Operands) -> Task:
 
 def _wrong_statuses(task: Task, data: Operands) -> str:
     """What is wrong with the status of a group, or ""."""
-    if not task.problem.groups:
+    if not task.problem.groups or "group_status" not in data.results:
         return ""
     call = Call(task.product, task.problem, draw_of(task.product, task.problem, task.distribution), data)
     got = data.results["group_status"][0].reshape(-1).tolist()

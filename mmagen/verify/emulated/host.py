@@ -36,6 +36,7 @@ _ENOUGH = 32  # k tiles of all tiles: eight for each of four clusters are enough
 WORKSPACE_ALIGNMENT = 16
 _WORD = 8  # bytes, of numbers that each launch draws anew
 _STREAM = 0x5000  # a handle that the launch must have
+_SHORT_WORKSPACE = "returns status 74,"  # kShortWorkspace of status.cuh
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,41 @@ def launches_of_call(task: Task, arguments: bytes) -> tuple[CapturedLaunch, ...]
 def uses_more(task: Task, arguments: bytes, more: bytes, count: int) -> bool:
     """Do the launches of NAME_run, `count` of them with `arguments`, differ when it is called with `more`? What each launch draws
     anew does not count: a word of a parameter that differs between two calls with the same struct."""
-    calls = [word for struct in (arguments, more, arguments) for word in call(task.run_symbol, struct, _STREAM)]
-    launches = _ask(task, sharing(task), calls).launches
-    if len(launches) != 3 * count:
+    found = _repeated(task, arguments, more, arguments)
+    if len(found) != 3 * count:
         return True
-    return any(map(_is_other, launches[:count], launches[count : 2 * count], launches[2 * count :]))
+    return any(map(_is_other, found[:count], found[count : 2 * count], found[2 * count :]))
+
+
+def draws_anew(task: Task, arguments: bytes) -> bool:
+    """Do the parameters of two calls with this struct differ?"""
+    found = _repeated(task, arguments, arguments)
+    return [one.params for one in found[: len(found) // 2]] != [one.params for one in found[len(found) // 2 :]]
+
+
+def launches_alike(task: Task, arguments: bytes, others: bytes) -> bool:
+    """Do calls with these structs launch the same kernels with the same grids?"""
+    found = [(one.entry, one.grid) for one in _repeated(task, arguments, others)]
+    return found[: len(found) // 2] == found[len(found) // 2 :]
+
+
+def is_refused(task: Task, arguments: bytes) -> bool:
+    """Is the call with this struct refused since its workspace is too short?"""
+    try:
+        return not _repeated(task, arguments)
+    except HostError as error:
+        return says_short_workspace(error)
+
+
+def says_short_workspace(error: HostError) -> bool:
+    """Was a call refused for that?"""
+    return _SHORT_WORKSPACE in str(error)
+
+
+def _repeated(task: Task, *structs: bytes) -> list[CapturedLaunch]:
+    """The launches of a call of NAME_run with each of these structs."""
+    calls = [word for struct in structs for word in call(task.run_symbol, struct, _STREAM)]
+    return _ask(task, sharing(task), calls).launches
 
 
 def _is_other(first: CapturedLaunch, other: CapturedLaunch, again: CapturedLaunch) -> bool:

@@ -184,10 +184,10 @@ class Written:
 def multiply(
     task: Task,
     groups: Sequence[Group],
-    change: Callable[[GlobalMemory, Mapping[str, int | float]], None] = lambda memory, values: None,
+    change: Callable[[GlobalMemory, dict[str, int | float]], None] = lambda memory, values: None,
 ) -> Written:
-    """Emulates one call, which fills the D of each group. change: called before it, with device memory and the call's members.
-    Raises EmulationError and HostError."""
+    """Emulates one call, which fills the D of each group. change: called before it, with device memory and the
+    call's members, which it may change. Raises EmulationError and HostError."""
     memory, values = allocated(task, groups)
     change(memory, values)
     reports = run(task, memory, values)

@@ -30,12 +30,7 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     if task.takes_workspace and task.workspace:
         _check_size(task, data, addresses, workspace, len(launches))
     reports = _emulated(task, launches, memory)
-    lines, written = memory.read_rows("d")
-    data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
-    for one in task.product.arguments.tensors:
-        if one.written and one.name in data.further:  # it may be optional
-            matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
-            data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
+    lines, written = _results(task, data, memory)
     if len(contents) > _LEAST_BYTES and task.relaunches and task.product.leaves_flags and not findings_of(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = allocated(task, data, memory.read("workspace").tobytes())
@@ -43,6 +38,24 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
         if not findings_of(reports) and (memory.read_rows("d")[0] != lines).any():
             raise EmulationError("a second call with the workspace as the first has left it gives another D")
     return written, reports
+
+
+def multiply_in(task: Task, data: Operands, size: int) -> tuple[npt.NDArray[Any], list[Report]]:
+    """The same with a workspace of so many bytes, whatever the kernel could use."""
+    memory, workspace, addresses = allocated(task, data, _ARBITRARY * size)
+    reports = _emulated(task, host.multiply_launches(task, data, addresses, workspace), memory)
+    return _results(task, data, memory)[1], reports
+
+
+def _results(task: Task, data: Operands, memory: GlobalMemory) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Fills D and the other tensors that are written with what memory holds. Returns D's bytes, and which were written."""
+    lines, written = memory.read_rows("d")
+    data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)
+    for one in task.product.arguments.tensors:
+        if one.written and one.name in data.further:  # it may be optional
+            matrix, (found, stored) = data.further[one.name], memory.read_rows(one.name)
+            data.results[one.name] = found.view(matrix.view.dtype).reshape(matrix.lines.shape), stored
+    return lines, written
 
 
 def traced(task: Task) -> list[Event]:
@@ -72,9 +85,22 @@ def _check_size(task: Task, data: Operands, addresses: dict[str, int], workspace
     address = workspace.address or _NOWHERE
     sizes = workspace.size, _PLENTY
     given, more = (host.multiply_arguments(task, data, addresses, Workspace(address, size)) for size in sizes)
+    said = f"{task.symbol('workspace_bytes')} says {workspace.size} bytes"
     if host.uses_more(task, given, more, count):
-        said = f"{task.symbol('workspace_bytes')} says {workspace.size} bytes"
         raise EmulationError(f"{said}, but with a larger workspace the call launches other work")
+    if workspace.size <= _LEAST_BYTES or task.library:
+        return
+    short = host.multiply_arguments(task, data, addresses, Workspace(address, _LEAST_BYTES))
+    none = host.multiply_arguments(task, data, addresses, Workspace())
+    if task.product.needs_workspace:
+        if not host.is_refused(task, short):
+            raise EmulationError(f"{said}, but a call with a workspace of {_LEAST_BYTES} bytes is not refused")
+    elif not host.launches_alike(task, none, short):
+        raise EmulationError(f"{said}, but with {_LEAST_BYTES} bytes the call launches other work than without a workspace")
+    if task.product.leaves_flags and task.relaunches and not host.draws_anew(task, given):
+        raise EmulationError(
+            "two calls with a workspace have the same parameters: the flags that one leaves count for the other"
+        )
 
 
 def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemory) -> list[Report]:
