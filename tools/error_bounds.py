@@ -32,6 +32,7 @@ from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrices import draw_of, operands
 from mmagen.verify.emulated.matrix import Operands, values
 from mmagen.verify.emulated.parts import Call, parts_of
+from mmagen.verify.emulated.weights import LARGEST as LARGEST_WEIGHT
 
 Array = npt.NDArray[Any]
 Step = Callable[[Array, Array, Array], Array]  # (A [m, k], B [n, k], sums before [m, n]) -> sums, all float64
@@ -41,6 +42,7 @@ ROWS = 64  # of A and of B
 WGMMA = "tile: [64, 64, {k}]"
 MMA = "atoms_layout: [2, 2, 1], tile: [64, 64, {k}]"
 SCALED = ", scale: {a: 1x128, b: 128x128}, schedule: cooperative"
+WEIGHTS = ", operands: swapped, schedule: cooperative, weights: {{type: {}}}"
 SPARSE = "SM90::GMMA::SPARSE::GMMA_64x64x"
 # Atom, its kind of spec, elements of K in a tile of 128 bytes, and what else the spec says.
 SPECS = {
@@ -59,6 +61,10 @@ SPECS = {
     "s8 + s32, sparse wgmma": (f"{SPARSE}64_S32S8S8_SS_TN", WGMMA, 256, ""),
     "f32 in 2 bf16 pieces, wgmma": ("SM90_64x64x16_F32BF16BF16_SS", WGMMA, 64, ", split: bf16x3, schedule: cooperative"),
     "f32 in 3 bf16 pieces, wgmma": ("SM90_64x64x16_F32BF16BF16_SS", WGMMA, 32, ", split: bf16x6, schedule: cooperative"),
+    "bf16 x s4 + f32, wgmma": ("SM90_64x64x16_F32BF16BF16_RS", WGMMA, 128, WEIGHTS.format("s4, group: 128, scale: bf16")),
+    "f16 x u4 + f32, wgmma": ("SM90_64x64x16_F32F16F16_RS", WGMMA, 128, WEIGHTS.format("u4, group: 64, scale: f32, zero: u8")),
+    "bf16 x s8 + f32, wgmma": ("SM90_64x64x16_F32BF16BF16_RS", WGMMA, 128, WEIGHTS.format("s8, group: 128")),
+    "f16 x e4m3 + f32, wgmma": ("SM90_64x64x16_F32F16F16_RS", WGMMA, 128, WEIGHTS.format("e4m3, group: 128")),
     "e4m3 + f16, wgmma": ("SM90_64x64x32_F16E4M3E4M3_SS_TN", WGMMA, 128, ""),
     "s8 + s32, wgmma": ("SM90_64x64x32_S32S8S8_SS_TN", WGMMA, 128, ""),
     "u8 + s32, wgmma": ("SM90_64x64x32_S32U8U8_SS_TN", WGMMA, 128, ""),
@@ -73,6 +79,8 @@ SPECS = {
     "e5m2 + f32, mma": ("SM89_16x8x32_F32E5M2E5M2F32_TN", MMA, 128, ""),
     "s8 + s32, mma": ("SM80_16x8x32_S32S8S8S32_TN", MMA, 128, ""),
     "u8 + s32, mma": ("SM80_16x8x32_S32U8U8S32_TN", MMA, 128, ""),
+    "f32 in 2 bf16 pieces, mma": ("SM80_16x8x16_F32BF16BF16F32_TN", MMA, 32, ", split: bf16x3"),
+    "f32 in 3 bf16 pieces, mma": ("SM80_16x8x16_F32BF16BF16F32_TN", MMA, 32, ", split: bf16x6"),
     "bf16 + f32, sparse mma": ("SM80_SPARSE_16x8x32_F32BF16BF16F32_TN", MMA, 128, ", sparse: '2:4'"),
     "tf32 + f32, sparse mma": ("SM80_SPARSE_16x8x16_F32TF32TF32F32_TN", MMA, 64, ", sparse: '1:2'"),
     "e4m3 + f32, sparse mma": ("SM89_SPARSE_16x8x64_F32E4M3E4M3F32_TN", MMA, 256, ", sparse: '2:4'"),
@@ -110,7 +118,7 @@ def rows(name: str, k: int, out: str = "", seed: int = 1) -> Iterator[Row]:
     """Of one type, for uniform and small_int inputs."""
     plan = plan_of(name, out)
     step, promoted = instruction(plan), plan.accumulation.promoted
-    depth = plan.tile[2] if plan.accumulation.of_pieces else plan.atom.k
+    depth = promoted if plan.accumulation.of_pieces else plan.atom.k
     other_name, other_step = another(plan, step)
     kept = np.arange(k) // plan.tile[2] != k // plan.tile[2] // 2
     for distribution in ("uniform", "small_int"):
@@ -125,7 +133,7 @@ def rows(name: str, k: int, out: str = "", seed: int = 1) -> Iterator[Row]:
                 multiply(step, depth, a[:, kept], b[:, kept], promoted, scales(plan, data, kept=kept)),
                 multiply(step, depth, a, b, promoted, scales(plan, data, behind=1))
                 if plan.spec.scale
-                else multiply(other_step, depth, a, b, 0, scales(plan, data)),
+                else multiply(other_step, depth, a, b, promoted if plan.spec.weights else 0, scales(plan, data)),
             )
         )
         yield Row(name, distribution, k, right, zero, missing, other_name, other)
@@ -141,8 +149,13 @@ def factors(plan: GemmPlan, problem: Problem, data: Operands, distribution: str)
 
 
 def scales(plan: GemmPlan, data: Operands, behind: int = 0, kept: npt.NDArray[np.bool_] | None = None) -> Factor:
-    """The products of the scales of A and B, as the kernel rounds them. behind: takes those of A from so many blocks further.
-    kept: which elements of K are multiplied."""
+    """The products of the scales of A and B, as the kernel rounds them, or the scales of weights. behind: takes those of A from so
+    many blocks further. kept: which elements of K are multiplied."""
+    if plan.spec.weights:
+        group = plan.spec.weights.group or data.a.columns
+        of_group = LARGEST_WEIGHT[plan.spec.weights.type] * values(data.further["scale_b"])[0]
+        groups = np.arange(of_group.shape[1]) if kept is None else np.flatnonzero(kept[::group])
+        return lambda first: np.broadcast_to(of_group[:, groups[first // group]], (ROWS, ROWS))
     if not plan.spec.scale:
         return lambda first: np.ones((ROWS, ROWS))
     of_a, of_b = values(data.further["scale_a"])[0], values(data.further["scale_b"])[0]
@@ -172,7 +185,7 @@ def instruction(plan: GemmPlan) -> Step:
     if atom.kind == "fma":
         return lambda x, y, sums: as_format(x * y.T + sums, d)
     if plan.accumulation.of_pieces:
-        return of_pieces(str(plan.spec.split))
+        return of_pieces(str(plan.spec.split), wgmma_step if atom.kind == "wgmma" else mma_step)
     if atom.kind == "wgmma":
         sparse = ("sp",) if isinstance(atom, SparseAtom) else ()
         kind = wgmma.parse(("mma_async", *sparse, "sync", "aligned", f"m64n{ROWS}k{atom.k}", d, a, b))
@@ -190,17 +203,27 @@ def chosen(x: Array, y: Array) -> tuple[Array, Array]:
     return np.take_along_axis(x, columns, axis=1)[None, :, None], y.T[columns][None]
 
 
-def of_pieces(split: str) -> Step:
-    """The products of the bf16 pieces of f32 elements of a k tile, in their order."""
-    one = wgmma.parse(("mma_async", "sync", "aligned", f"m64n{ROWS}k16", "f32", "bf16", "bf16"))
+def wgmma_step(x: Array, y: Array, sums: Array) -> Array:
+    """A wgmma of bf16, 16 elements of K."""
+    kind = wgmma.parse(("mma_async", "sync", "aligned", f"m64n{ROWS}k16", "f32", "bf16", "bf16"))
+    return decoded(wgmma.multiply(kind, x[None], y[None], codes(sums, "f32")[None])[0], "f32")
+
+
+def mma_step(x: Array, y: Array, sums: Array) -> Array:
+    """The same of mma.sync."""
+    form = mma.parse(("sync", "aligned", "m16n8k16", "row", "col", "f32", "bf16", "bf16", "f32"))
+    return decoded(mma.accumulate(form, x[None], y.T[None], codes(sums, "f32")[None])[0], "f32")
+
+
+def of_pieces(split: str, one: Step) -> Step:
+    """The products of the bf16 pieces of f32 elements of a k tile, or of an mma.sync, in their order. one: of 16 elements of K."""
 
     def step(x: Array, y: Array, sums: Array) -> Array:
         of_x, of_y = pieces(x, pieces_of(split)), pieces(y, pieces_of(split))
         for left, right in PRODUCTS[split]:
-            for first in range(0, x.shape[1], one.k):
-                part = slice(first, first + one.k)
-                added = of_x[left][:, part][None], of_y[right][:, part][None]
-                sums = decoded(wgmma.multiply(one, *added, codes(sums, "f32")[None])[0], "f32")
+            for first in range(0, x.shape[1], 16):
+                part = slice(first, first + 16)
+                sums = one(of_x[left][:, part], of_y[right][:, part], sums)
         return sums
 
     return step
@@ -218,7 +241,7 @@ def another(plan: GemmPlan, step: Step) -> tuple[str, Step]:
     """The accumulation that could be mistaken for the plan's, less exact than it."""
     if plan.spec.scale:
         return "the next block's scales", step
-    if plan.accumulation.promoted:
+    if plan.accumulation.promoted and not plan.spec.weights:
         return "fast", step
     d = plan.atom.type_d.word
     if plan.atom.kind == "fma" and d == "f32":

@@ -20,7 +20,7 @@ from mmagen.verify.emulated.scale import exact_exponent, exact_sums_of_parts
 
 _LEAST_EXPONENT = -2.0  # of uniform inputs: scales of two binades, by which weights are at most 1
 # No weight, its zero point subtracted, is larger.
-_LARGEST = {"s4": 8.0, "u4": 16.0, "s8": 128.0, "e4m3": 512.0}
+LARGEST = {"s4": 8.0, "u4": 16.0, "s8": 128.0, "e4m3": 512.0}
 _MOST_ZERO = 15
 
 
@@ -37,7 +37,7 @@ class _Weights(Part):
         weights = _of(plan)
         scales = data.further["scale_b"]
         shape = (scales.batch, scales.rows, scales.columns)
-        exponents = rng.uniform(_LEAST_EXPONENT, 0.0, shape) - np.log2(_LARGEST[weights.type])
+        exponents = rng.uniform(_LEAST_EXPONENT, 0.0, shape) - np.log2(LARGEST[weights.type])
         if draw.distribution != "uniform":
             most = exact_exponent(plan, problem, draw) if draw.distribution == "small_int" else 0
             exponents = rng.integers(0, most, shape, endpoint=True).astype(np.float64)
@@ -61,12 +61,12 @@ class _Weights(Part):
         found = _unpacked(weights, np.ascontiguousarray(call.data.b.view).view(np.uint8))[..., :k]
         if weights.zero:
             found = found - _each(weights, values(call.data.further["zero_b"]), k)
-        return a, found / _LARGEST[weights.type]
+        return a, found / LARGEST[weights.type]
 
     def sums(self, call: Call, a: Values, b: Values, usual: Callable[[Values, Values], Sums]) -> Sums:
         """Each chunk's sum times the scale of its row of B, in f32."""
         weights = _of(call.plan)
-        each = _LARGEST[weights.type] * values(call.data.further["scale_b"])
+        each = LARGEST[weights.type] * values(call.data.further["scale_b"])
 
         def at(first: int) -> Values:
             """The scale of each element of D for the group that element `first` of K lies in, (batch, 1, n)."""
