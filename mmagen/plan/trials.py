@@ -167,6 +167,11 @@ def scale_problems() -> tuple[Problem, ...]:
     return (Problem(shape=(16, 16, 9 * BLOCK), ld_pad=FAR, beta=1.0),)
 
 
+def block_problems() -> tuple[Problem, ...]:
+    """Operands that TMA cannot address, with the ends of blocks of scales inside of M, of N and of K."""
+    return (Problem(shape=(BLOCK + 9, BLOCK + 10, BLOCK + 1), beta=1.0),)  # an even N: columns may be gated in pairs
+
+
 def unaligned_problems(tile: Tile, major: str) -> tuple[Problem, ...]:
     """Lines of A or B that TMA cannot address, beside a C and a D that it can. tile: of D; major: the contiguous mode of D."""
     m, n, k = tile

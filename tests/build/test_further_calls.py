@@ -82,9 +82,10 @@ def test_a_workspace_that_is_too_short_has_half_of_the_bytes(checking, monkeypat
     """Of stream-K, whose last cluster leaves nothing there."""
     right, sizes = short_workspace.multiply_in, []
 
-    def multiply(task, data, size):
+    def multiply(task, data, size, c_is_d):
+        assert c_is_d and task.problem.beta
         sizes.append((size, host.workspace_bytes(task, data)))
-        found = right(task, data, size)
+        found = right(task, data, size, c_is_d=c_is_d)
         data.d.view[0, 0, 0] += 1
         return found
 
@@ -118,6 +119,27 @@ def test_pieces_need_their_workspace(compiled, monkeypatch):
     monkeypatch.setattr(host, "is_refused", lambda *given: False)
     with pytest.raises(EmulationError, match="a call with a workspace of 16 bytes is not refused"):
         product.multiply(task, operands(task.product, task.problem, task.distribution, 1))
+
+
+def test_a_c_that_is_d_is_in_the_same_memory(checking, monkeypatch):
+    right, addresses = host.multiply_arguments, []
+
+    def arguments(task, data, given, workspace):
+        addresses.append((given.get("c"), given["d"]))
+        return right(task, data, given, workspace)
+
+    def found(task, data, *, c_is_d):
+        assert c_is_d and (data.c.ld, data.c.batch_stride) == (data.d.ld, data.d.batch_stride)
+        addresses.clear()
+        written = product.multiply_in(task, data, c_is_d=True)
+        assert addresses and all(c == d for c, d in addresses)
+        data.d.view[0, 0, 0] += 1
+        return written
+
+    monkeypatch.setattr(host, "multiply_arguments", arguments)
+    monkeypatch.setattr(further_calls, "multiply_in", found)
+    with pytest.raises(EmulationError, match=r"a call with a C that is D: 1 of"):
+        further_calls.check(checking(CLASSIC))
 
 
 @pytest.mark.parametrize("row, column, says", [(1, 3, "of rows 0 to 2"), (2, 0, "of rows 0 to 2")])

@@ -12,6 +12,7 @@ from mmagen.plan.reach import FAR, Paths, candidates, chosen, features
 from mmagen.plan.trials import copied_problems, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
+from mmagen.spec.scale import BLOCK
 from mmagen.verify.emulated.host import sharing
 from mmagen.verify.emulated.session import tasks
 from tests.support.mutations import ODD, SPECS
@@ -200,3 +201,11 @@ def test_uniform_inputs_are_not_for_the_kernel_of_unaligned_operands():
     it = planned(ODD / "pp8.yaml")
     *_, (problem, distribution) = family_of(it).trials(it).cases
     assert distribution == "uniform" and Paths.of(it, tma=True).is_aligned(problem)
+
+
+@pytest.mark.parametrize("name", ["sc1_blocks", "sc3_mixed", "sc4_columns"])
+def test_blocks_of_scales_end_inside_of_operands_that_tma_cannot_address(name):
+    it = planned(ODD / f"{name}.yaml")
+    trials = family_of(it).trials(it)
+    found = [one for one, _ in trials.cases if min(one.shape) > BLOCK and one.k % 16 and one in trials.without_workspace]
+    assert found, "the kernel that loads without TMA has scales of two blocks along each extent"

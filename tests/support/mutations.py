@@ -19,6 +19,7 @@ from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.spec.load import load
 from tests.support import (
+    mutations_beyond_dense,
     mutations_clusters,
     mutations_hopper,
     mutations_mma,
@@ -85,6 +86,11 @@ _EPILOGUE = tuple(
     for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
 )
 
+_BEYOND_DENSE = tuple(
+    one(f"beyond_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,))
+    for name, *fault, seen in (*mutations_beyond_dense.HOST_FAULTS, *mutations_beyond_dense.FAULTS)
+)
+
 MUTATIONS = (
     *mutations_hopper.ACCUMULATION,
     *mutations_mma.FAULTS,
@@ -101,6 +107,7 @@ MUTATIONS = (
     *_COMPLEX,
     *_CORNERS,
     *_PRODUCERS,
+    *_BEYOND_DENSE,
 )
 
 CONTROLS = (*mutations_mma.CONTROLS, *mutations_hopper.CONTROLS)

@@ -31,6 +31,7 @@ from mmagen.plan.project import Text
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import (
     Trials,
+    block_problems,
     copied_problems,
     of_product,
     scale_problems,
@@ -134,6 +135,7 @@ class WgmmaGemm:
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         paths = Paths.of(plan, tma=True, turns=turns)
         problems = (*chosen(paths), *unaligned_problems(plan.tile_of_d, plan.majors[2]))
+        problems += block_problems() if plan.spec.scale and plan.spec.scale.along_k else ()
         copied = copied_problems(plan.tile_of_d, plan.operands[0].element.bytes)
         trials = of_product(plan, (*shared, *copied, *problems), promoted)
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.

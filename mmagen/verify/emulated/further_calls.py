@@ -23,7 +23,7 @@ from mmagen.verify.emulated.formats import as_stored, is_integer
 from mmagen.verify.emulated.matrices import draw_of, operands
 from mmagen.verify.emulated.matrix import Matrix, Operands, values
 from mmagen.verify.emulated.parts import Call
-from mmagen.verify.emulated.product import multiply
+from mmagen.verify.emulated.product import in_place, multiply, multiply_in
 from mmagen.verify.emulated.task import Task
 
 _ROWS = 80  # that a call with illegal groups has room for
@@ -31,7 +31,7 @@ _MOST_INT = 2**31 - 1
 # Three windows of the tile scheduler's 32 groups. The end of each group is the next one's begin. Of the other windows' groups those
 # that begin before row 60 overlap one of the first window, whatever the second one's ends are.
 _OFFSETS = (3, 9, 9, 5, 12, _ROWS + 1, 14, 20, -1, 22, 30, *(60,) * 21, 40, 50, *(55,) * 31, 70, 75, _MOST_INT)
-_SHAPE = (48, 32, 64)  # of groups with matrices of their own
+_SHAPE = (48, 32, 160)  # of groups with matrices of their own: two blocks of scales
 _ELSEWHERE = 1 << 40  # an address where nothing lies
 _KEEPING = ("alpha", "beta_c")  # operations that keep the sums where alpha is 1 and beta 0
 # And those that do so where what they add is 0, or but for relu.
@@ -66,6 +66,7 @@ def check(task: Task) -> None:
         return
     _raise("a workspace that is too short", short_workspace.check(task))
     _raise("a NaN in A", nan_row.check(task, given))
+    _check_in_place(task, given)
     if alpha := _alpha_beyond(plan):
         problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, **given})
         _judge(task, problem, "results that D's type cannot hold", lambda call, _: call)
@@ -76,6 +77,19 @@ def check(task: Task) -> None:
         sizes = [_ROWS] * len(_SIZES) if plan.spec.grouped == "masked" else [1] * (len(_OFFSETS) - 1)
         problem = Problem.model_validate({"shape": (_ROWS, 16, k), "groups": sizes})
         _judge(task, problem, "illegal sizes of groups", _with_illegal_groups)
+
+
+def _check_in_place(task: Task, given: Mapping[str, Any]) -> None:
+    """A C that is D, of one tile."""
+    plan = cast(GemmPlan, task.plan)
+    asked = Problem.model_validate({"shape": (*plan.tile_of_d[:2], plan.tile[2]), "beta": 2.0, **given})
+    (applied,) = as_applied(plan.spec, (asked,))
+    one = replace(task, problem=applied, distribution="small_int")
+    data = in_place(operands(plan, applied, one.distribution, one.seed))
+    if data is None:
+        return
+    written, reports = multiply_in(one, data, c_is_d=True)
+    _raise("a C that is D", with_findings(compare(plan, applied, data, written, one.distribution).reason, reports))
 
 
 def _scalars_of_all_bits(plan: GemmPlan) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -40,9 +41,25 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     return written, reports
 
 
-def multiply_in(task: Task, data: Operands, size: int) -> tuple[npt.NDArray[Any], list[Report]]:
-    """The same with a workspace of so many bytes, whatever the kernel could use."""
-    memory, workspace, addresses = allocated(task, data, _ARBITRARY * size)
+def in_place(data: Operands) -> Operands | None:
+    """The same with a C that lies in memory as D does, for a call with D in its place; None where there is none of D's shape."""
+    if data.c is None or data.c.view.shape != data.d.view.shape:
+        return None
+    of_d = replace(data.d, memory=data.d.memory.copy())
+    of_d.view[...] = data.c.view
+    return replace(data, c=of_d)
+
+
+def multiply_in(
+    task: Task, data: Operands, size: int | None = None, *, c_is_d: bool = False
+) -> tuple[npt.NDArray[Any], list[Report]]:
+    """The same as multiply() with a workspace of so many bytes, None for as many as the kernel can use. c_is_d: with D in the place
+    of C; see in_place."""
+    contents = _workspace(task, data) if size is None else _ARBITRARY * size
+    memory, workspace, addresses = allocated(task, data, contents)
+    if c_is_d and data.c:
+        memory.store(addresses["d"], data.c.memory.tobytes())
+        addresses["c"] = addresses["d"]
     reports = _emulated(task, host.multiply_launches(task, data, addresses, workspace), memory)
     return _results(task, data, memory)[1], reports
 

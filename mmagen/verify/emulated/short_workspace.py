@@ -7,6 +7,7 @@ from typing import cast
 
 from mmagen.families import family_of
 from mmagen.host_runtime.library import CapturedLaunch, HostError
+from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
@@ -15,7 +16,7 @@ from mmagen.verify.emulated.findings import with_findings
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import Operands
-from mmagen.verify.emulated.product import multiply_in
+from mmagen.verify.emulated.product import in_place, multiply_in
 from mmagen.verify.emulated.task import Task
 
 # Bytes that are missing: more than a workspace is longer for the sake of its alignment, and less than partial sums take.
@@ -25,8 +26,8 @@ _WHOLE = 16  # bytes, and elements: lines of so many begin at multiples of 16 by
 
 
 def check(task: Task) -> dict[str, object]:
-    """The outcome of such a call, with the smallest of the kernel's problems that it has a workspace for; {} where there is none.
-    Raises HostError where it is refused although the kernel can do without."""
+    """The outcome of such a call, with the smallest of the kernel's problems that it has a workspace for, and with a C that is D;
+    {} where there is none. Raises HostError where it is refused although the kernel can do without."""
     if task.library or not (task.product.sums_in_workspace or task.product.needs_workspace):
         return {}
     cases = family_of(task.plan).trials(task.plan).cases
@@ -34,16 +35,19 @@ def check(task: Task) -> dict[str, object]:
     plan = cast(GemmPlan, task.plan)
     # Sums in a workspace are added up by a kernel of their own, pieces made by one.
     least = 1 + (plan.scheduler.workspace_splits is not None) + bool(plan.needs_workspace)
-    for problem in sorted(aligned, key=lambda one: one.m * one.n * one.k * one.batch):
+    for chosen in sorted(aligned, key=lambda one: one.m * one.n * one.k * one.batch):
+        (problem,) = as_applied(plan.spec, (chosen.model_copy(update={"beta": 2.0}),))
         one = replace(task, problem=problem, distribution="small_int")
         data = operands(one.product, problem, one.distribution, one.seed)
+        same = in_place(data)
+        data = same or data
         size = host.workspace_bytes(one, data)
         if size <= _MISSING or len(_launches(one, data, size)) < least:
             continue
         # Of stream-K the last cluster leaves no sums: its part of the workspace is never accessed.
         short = size // 2 // _WHOLE * _WHOLE if one.product.leaves_flags else size - _MISSING
         try:
-            written, reports = multiply_in(one, data, short)
+            written, reports = multiply_in(one, data, short, c_is_d=same is not None)
         except HostError as error:
             if one.product.needs_workspace and host.says_short_workspace(error):
                 return {}
