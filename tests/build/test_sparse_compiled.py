@@ -57,6 +57,14 @@ def same_bits(found, expected):
     return (np.ascontiguousarray(found).view(bits) == np.ascontiguousarray(expected).view(bits)).all()
 
 
+@pytest.mark.parametrize("kind", range(3))
+def test_what_is_sparse_already_has_zeros_of_both_signs(kind):
+    made = drawn(find_sparse(PREFIX + KINDS[kind]), 83, 299, True, 3, 1, sparse=True)
+    zeros = made.dense.view.astype(float) == 0
+    signs = np.signbit(made.dense.view.astype(float))[zeros]
+    assert made.violation == -1 and 0.3 < signs.mean() < 0.7
+
+
 @pytest.mark.parametrize("kind", range(len(KINDS)))
 @pytest.mark.parametrize(("m", "k", "contiguous_k", "pad"), [(66, 90, True, 3), (3, 300, True, 0), (5, 34, False, 1)])
 def test_the_host_compresses_as_the_reference_does(program, kind, m, k, contiguous_k, pad):

@@ -54,8 +54,9 @@ def drawn(atom: SparseAtom, m: int, k: int, contiguous_k: bool, pad: int, seed: 
         numbers[rng.random(numbers.shape) < 0.1] = -np.inf if word not in ("e4m3",) else -448.0
         numbers[rng.random(numbers.shape) < 0.1] = -0.0
     stored = kept(atom, np.abs(numbers))
-    if sparse:
-        numbers = np.where(stored[..., :k], numbers, 0.0)
+    if sparse:  # zeros of both signs in place of what is not kept
+        zeros = np.zeros(numbers.shape) if word[0] in "su" else np.copysign(0.0, rng.random(numbers.shape) - 0.5)
+        numbers = np.where(stored[..., :k], numbers, zeros)
     dense.view[...] = encode(numbers, word).reshape(numbers.shape)
     codes = np.ascontiguousarray(dense.view)
     # The magnitude of the codes, which is what counts: not every number above is one of the type.
