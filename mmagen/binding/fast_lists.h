@@ -187,8 +187,8 @@ static int by_begin(void const* s, void const* t) {
   return (first > second) - (first < second);
 }
 
-/* The first of what is written, in order, that ends behind `begin`. It may be that of the array before: arrays are often made one
- * after another. */
+/* The first of what is written, in order, that ends behind `begin`. It may be that of the array before: arrays are often made
+ * one after another. */
 static Py_ssize_t first_behind(Lists const* all, char const* begin, Py_ssize_t before) {
   Span const* const written = all->written;
   Py_ssize_t low = 0, high = all->written_count;
