@@ -23,7 +23,7 @@ from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import run_tasks, tasks
 from mmagen.verify.emulated.traced import trace
 from mmagen.verify.emulated.verify import emulate_all, parse_problem
-from tests.support import mutations_beyond_dense
+from tests.support import mutations_beyond_dense, mutations_tile_n
 from tests.support.mutation import EMULATOR
 from tests.support.mutations import CONTROLS, MUTATIONS, SPECS, asked, mutated
 from tests.support.selection import representatives
@@ -72,6 +72,7 @@ _HOST_FAULTS = (
     "producer_edge_of_groups_as_of_the_call",
     "producer_edge_of_swapped_groups_as_of_the_call",
     *(f"beyond_{name}" for name, *_ in mutations_beyond_dense.HOST_FAULTS),
+    *(f"tile_n_{name}" for name, *_ in mutations_tile_n.HOST_FAULTS),
 )
 # Headers of the kernels for operands that TMA cannot address.
 _UNALIGNED = ("sm90_unaligned", "sm90_few_rows", "vector_pair", "operand_copies")

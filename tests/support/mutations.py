@@ -26,6 +26,7 @@ from tests.support import (
     mutations_packed,
     mutations_sparse,
     mutations_sparse_mma,
+    mutations_tile_n,
 )
 from tests.support.mutation import EMULATOR, GPU, Mutation, one
 from tests.support.mutations_complex import FAULTS as COMPLEX_FAULTS
@@ -75,6 +76,10 @@ _SPARSE += tuple(one(f"sparse_mma_{name}", *rest, where=(EMULATOR,)) for name, *
 _CLUSTERS = tuple(
     one(f"clusters_{name}", *rest, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *rest, seen in mutations_clusters.FAULTS
 )
+_TILE_N = tuple(
+    one(f"tile_n_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,))
+    for name, *fault, seen in (*mutations_tile_n.HOST_FAULTS, *mutations_tile_n.FAULTS)
+)
 _PACKED = tuple(one(f"packed_{name}", *rest, where=(EMULATOR,)) for name, *rest in mutations_packed.FAULTS)
 
 _SCALE = tuple(one(*fault, where=(EMULATOR,)) for fault in SCALE_FAULTS)
@@ -103,6 +108,7 @@ MUTATIONS = (
     *_MIXED,
     *_PACKED,
     *_CLUSTERS,
+    *_TILE_N,
     *_PIECES,
     *_COMPLEX,
     *_CORNERS,

@@ -1,0 +1,78 @@
+"""Planted faults of kernels whose launches compute a part of the columns of a tile.
+
+Rows of tests.support.mutations.Mutation: name, spec, header, text, what replaces it, and what goes wrong.
+"""
+
+from __future__ import annotations
+
+_SPEC = "tile_n"
+
+# Of the host's code: the whole project is compiled for them.
+HOST_FAULTS = (
+    (
+        "grid_of_whole_tiles",
+        _SPEC,
+        "sm90_cluster",
+        "cluster.tile_n * cluster.n, Config::kTileK, group",
+        "Config::kTileN * cluster.n, Config::kTileK, group",
+        "there are fewer tiles than the columns need",
+    ),
+    (
+        "shares_of_whole_tiles",
+        _SPEC,
+        "sm90_tma_load",
+        "(Config::kTileNAtLaunch ? cluster.tile_n : kLines<B>) / cluster.m",
+        "kLines<B> / cluster.m",
+        "the boxes of the CTAs leave rows of a stage of B between them",
+    ),
+)
+FAULTS = (
+    (
+        "first_column_of_whole_tiles",
+        _SPEC,
+        "sm90_tma_load",
+        "                        tile.first_n(launched_tile_n<Config>(params)));",
+        "                        tile.first_n(B::kTileMn));",
+        "the second tile has columns of B that lie too far behind",
+    ),
+    (
+        "stores_to_the_next_tile",
+        _SPEC,
+        "sm90_epilogue_tma",
+        "bounds.n = min(bounds.n, begin_n + tile_n);",
+        "bounds.n = min(bounds.n, begin_n + Config::kTileN);",
+        "columns that were not computed are stored over those of the next tile",
+    ),
+    (
+        "slices_that_end_inside_by_tma",
+        _SPEC,
+        "sm90_epilogue_tma",
+        "return column + kSliceD <= end.n || end.n == params.n / kPair;",
+        "return true;",
+        "a slice that ends inside of the tile is stored whole",
+    ),
+    (
+        "another_width",
+        _SPEC,
+        "sm90_mainloop_tile_n",
+        "tile_n == Sm90NarrowStageMma<Op, StageMma>::kColumns",
+        "tile_n + 8 >= Sm90NarrowStageMma<Op, StageMma>::kColumns && tile_n != Config::kTileN",
+        "another wgmma is taken than that of the launch",
+    ),
+    (
+        "partial_sums_of_the_next_tile",
+        _SPEC,
+        "sm90_tile_scheduler_split_k_workspace",
+        "min(params.n, (tile.n + 1) * tile_n) : params.n;",
+        "min(params.n, tile.n * tile_n + Config::kTileN) : params.n;",
+        "sums of columns that were not computed are written over those of the next tile",
+    ),
+    (
+        "accumulators_not_moved",
+        _SPEC,
+        "sm90_mainloop_tile_n",
+        "i < size(to); ++i",
+        "i < size(to) - 4; ++i",
+        "the last accumulators of a thread stay zero",
+    ),
+)
