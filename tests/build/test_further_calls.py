@@ -26,6 +26,7 @@ pytestmark = pytest.mark.nvcc
 MASKED, POINTERS, PIECES, CLASSIC = "groups_masked", "pointers_pingpong", "pc1_x6", "sm80_gemm_classic"
 GATED = "pointers_gated"  # D has half as many columns as B
 STREAM, OPERATIONS = "c2_stream", "sm80_gemm_f16_epilogue"
+PARTS = "pc2_x3"  # of K too, in a workspace beside the pieces
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def checking(compiled):
     return lambda spec: next(one for one in tasks(compiled(spec).plan, compiled(spec).ptx, (), 1, None) if one.checks)
 
 
-@pytest.mark.parametrize("spec", [CLASSIC, MASKED, POINTERS, GATED, PIECES, STREAM, OPERATIONS])
+@pytest.mark.parametrize("spec", [CLASSIC, MASKED, POINTERS, GATED, PIECES, STREAM, OPERATIONS, PARTS])
 def test_right_kernels_pass(spec, checking):
     further_calls.check(checking(spec))
 

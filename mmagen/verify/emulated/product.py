@@ -56,10 +56,7 @@ def multiply_in(
     """The same as multiply() with a workspace of so many bytes, None for as many as the kernel can use. c_is_d: with D in the place
     of C; see in_place."""
     contents = _workspace(task, data) if size is None else _ARBITRARY * size
-    memory, workspace, addresses = allocated(task, data, contents)
-    if c_is_d and data.c:
-        memory.store(addresses["d"], data.c.memory.tobytes())
-        addresses["c"] = addresses["d"]
+    memory, workspace, addresses = allocated(task, data, contents, c_is_d=c_is_d)
     reports = _emulated(task, host.multiply_launches(task, data, addresses, workspace), memory)
     return _results(task, data, memory)[1], reports
 
@@ -130,13 +127,19 @@ def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemo
     return reports
 
 
-def allocated(task: Task, data: Operands, contents: bytes) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
+def allocated(
+    task: Task, data: Operands, contents: bytes, *, c_is_d: bool = False
+) -> tuple[GlobalMemory, Workspace, dict[str, int]]:
     """Device memory with a workspace of these contents, the operands and the scalars, and where they begin there. They begin at
-    the same addresses in every such memory."""
+    the same addresses in every such memory. c_is_d: D holds C, and C is there."""
     memory = GlobalMemory()
     access = {"d": "write"} | {one.name: one.access for one in task.product.arguments.tensors}
-    addresses = {}
+    addresses: dict[str, int] = {}
     for name, matrix in data.matrices.items():
+        if c_is_d and data.c and name in "cd":
+            if name == "d":
+                addresses |= dict.fromkeys("cd", memory.allocate("d", data.c.memory, rows=matrix.rows_of_memory))
+            continue
         if access.get(name) == "write":
             addresses[name] = memory.allocate(name, size=len(matrix.memory), rows=matrix.rows_of_memory)
             continue
