@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from mmagen.binding import groups
@@ -18,7 +19,7 @@ from mmagen.binding.libraries import ArrayLibrary, check_stream, library_of, str
 from mmagen.binding.matrices import Matrices, check_no_overlap, matrices, storage
 from mmagen.binding.rows import TMA_ELEMENTS, count_and_batch, sizes_of
 from mmagen.binding.scalars import number
-from mmagen.binding.shared_library import Entry
+from mmagen.binding.shared_library import Entry, entries_in
 from mmagen.binding.sparse import Compressed, Compressor
 from mmagen.binding.tensors import CPU, CUDA, CUDA_MANAGED, Tensor
 from mmagen.binding.tile import check_tile
@@ -65,6 +66,15 @@ class Kernel:
     def __repr__(self) -> str:
         types = " x ".join(self._types[name] for name in "ab")
         return f"<mmagen.Kernel {self.name}: {types} -> {self._types['d']}>"
+
+    def __copy__(self) -> Kernel:
+        return self  # as functions do: copies of a model share it
+
+    def __deepcopy__(self, memo: object) -> Kernel:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self._path, self.name)  # in another process, without the toolchain
 
     def __call__(
         self,
@@ -396,3 +406,7 @@ def _fill(arguments: Arguments, name: str, given: Tensor, found: Matrices) -> No
     setattr(arguments, name, given.address)
     setattr(arguments, f"ld{name}", found.ld)
     setattr(arguments, f"batch_stride_{name}", found.stride)
+
+
+def _opened(path: Path, name: str) -> Kernel:
+    return Kernel(entries_in(path)[name])

@@ -63,7 +63,7 @@ def transposed(array: Any) -> Any:
     numpy. JAX's own transposes are copies: of its arrays this is an object that only kernels take."""
     try:
         return library_of(array).transposed(array)
-    except AttributeError:
+    except (AttributeError, ValueError, RuntimeError):  # each library has an error of its own
         raise ArgumentError(
             "array", f"{_name_of(array)} cannot be transposed; pass an array of two or more dimensions"
         ) from None

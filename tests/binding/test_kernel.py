@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import pickle
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -368,6 +370,17 @@ def test_a_transpose_of_an_array_whose_library_has_only_copies(kernel, monkeypat
         kernel("TN")(Foreign(a), mmagen.transposed(Foreign(b[0, 0])), out=Foreign(out))
     with pytest.raises(ArgumentError, match=r"^array: builtins.int cannot be transposed"):
         mmagen.transposed(5)
+    with pytest.raises(ArgumentError, match=r"^array: numpy\.ndarray cannot be .* array of two or more dimensions"):
+        mmagen.transposed(b[0, 0])
+
+
+def test_copies_are_the_kernel_and_other_processes_open_its_library(kernel, library):
+    call = kernel()
+    assert copy.deepcopy({"layer": call})["layer"] is call is copy.copy(call)
+    opened = mmagen.open(library("TN", "N"))
+    again = pickle.loads(pickle.dumps(opened))
+    assert again is not opened and again.name == opened.name and again.description == opened.description
+    assert again.can_run(1, 2, 3) == opened.can_run(1, 2, 3)
 
 
 def test_the_export_keeps_memory_alive_and_frees_it_once(kernel):
