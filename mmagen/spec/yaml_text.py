@@ -17,6 +17,8 @@ from mmagen.spec.syntax import Place, explained
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 16
+_TOO_DEEP = f"lists and mappings nest deeper than {MAX_DEPTH}"
+_DEEPEST = "no part of a spec nests deeper than 3"
 MAX_NUMBER = 400  # characters
 MAX_KEY = 128  # characters
 # libyaml's binding parses about ten times faster than the Python code; both give the same events.
@@ -85,7 +87,7 @@ class Document:
                 else:
                     self._take(event, loader)
         except yaml.YAMLError as error:
-            self._break(*explained(error, text))
+            self._break(*(_too_deep(error) or explained(error, text)))
         finally:
             loader.dispose()
         self._refuse_anchors()
@@ -153,8 +155,7 @@ class Document:
 
     def _open(self, event: Any, frame: _Frame) -> None:
         if len(self._stack) == MAX_DEPTH:
-            what = f"lists and mappings nest deeper than {MAX_DEPTH}"
-            self._break(_place(event.start_mark), what, "no part of a spec nests deeper than 3")
+            self._break(_place(event.start_mark), _TOO_DEEP, _DEEPEST)
             return
         self._stack.append(frame)
 
@@ -220,6 +221,13 @@ class Document:
             self._anchors.setdefault(event.anchor, [])
             self._anchored.setdefault(event.anchor, (place, path))
         return event.tag is not None
+
+
+def _too_deep(error: yaml.YAMLError) -> tuple[Place, str, str] | None:
+    """libyaml reads ahead, and from 0.2.6 on refuses a depth of 1000 before it says that the first list begins."""
+    if isinstance(error, yaml.MarkedYAMLError) and "nesting depth" in (error.problem or ""):
+        return _place(error.problem_mark), _TOO_DEEP, _DEEPEST
+    return None
 
 
 def _place(mark: Any) -> Place:
