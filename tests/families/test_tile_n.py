@@ -11,19 +11,13 @@ from mmagen.families import plan
 from mmagen.families.library import choose
 from mmagen.generate.render import render
 from mmagen.mma.atoms import find_atom, with_columns
-from mmagen.plan.plans import GemmPlan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.tuning.candidates import candidates
 from mmagen.tuning.database import digest
 from mmagen.tuning.kernels import as_configs
 from mmagen.tuning.tune import serialized
-
-COST = (
-    "{ctas: 132, launch_us: 2, overlap_us: 0.3, tile_us: 0.5, store_pitch: 0.3, k_tile_us: 0.2, throttle: 0.3, line_ns: 1, "
-    "dram_tbps: 4, dram_spread: 0.3, dram_rows: 0.02, dram_columns: 0.2, store_tbps: 5, l2_tbps: 9, l2_spread: 0.4, "
-    "l2_pitch: 0.1, l2_odd_pitch: 0.3, l2_ragged: 0.02, fixup_us: 1.5, part_us: 0.03, fixup_tbps: 3}"
-)
+from tests.support.launched import COST, planned
 
 
 def text(launches: str, atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str = "TN", tile: str = "[128, 128, 64]") -> str:
@@ -37,12 +31,6 @@ def text(launches: str, atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str
         f"mmagen: 1\nname: lib\nkernel: gemm\natom: {atom}\nlayout: {layout}\ntile: {tile}\natoms_layout: [2, 1, 1]\n"
         f"epilogue: {{out: bf16}}\nconfigs:\n  - {{name: tile, schedule: cooperative, clusters: [{', '.join(each)}]}}\n"
     )
-
-
-def planned(written: str) -> GemmPlan:
-    made = plan(load(written, "lib.yaml").spec)
-    assert isinstance(made, GemmPlan)
-    return made
 
 
 def test_every_width_is_a_choice_and_all_are_one_kernel():

@@ -1,6 +1,6 @@
-// Mainloop for sm_90 whose launch decides how many columns of the CTA tile are computed. Shared memory, accumulators and
-// descriptors are those of the whole tile. Each number of columns has a loop of its own, with a wgmma of that N on the first
-// rows of each stage of B.
+// Mainloop for sm_90 whose launch decides how many columns of the CTA tile are computed. Shared memory and descriptors are those
+// of the whole tile. Each number of columns has a loop and accumulators of its own, with a wgmma of that N on the first rows of
+// each stage of B.
 #pragma once
 
 #include "sm90_mainloop_ss.cuh"
