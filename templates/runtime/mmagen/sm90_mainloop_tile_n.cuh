@@ -1,6 +1,6 @@
-// Mainloop for sm_90 whose launch decides how many columns of the CTA tile are computed. Shared memory and descriptors are those
-// of the whole tile. Each number of columns has a loop and accumulators of its own, with a wgmma of that N on the first rows of
-// each stage of B.
+// Mainloop for sm_90 whose launch decides how many columns of the CTA tile are computed. Shared memory and descriptors are
+// those of the whole tile. Each number of columns has a loop and accumulators of its own, with a wgmma of that N on the first
+// rows of each stage of B.
 #pragma once
 
 #include "sm90_mainloop_ss.cuh"
@@ -75,8 +75,8 @@ struct Sm90MainloopTileN : Sm90MainloopSs<Config> {
       Tensor own = make_fragment_like(sums);
       mma_with_one_in_flight<Config>(stage_mma, pipeline, pipe, k_tiles, own, release, issued);
       clear(tCrC);  // columns that are not computed may be written to a workspace
-      // Each loop has accumulators of its own, and the moves are volatile. Else all loops have theirs in the registers of tCrC, as
-      // operands of wgmma that differ in size, which ptxas does not always manage: it then waits for each wgmma (C7511).
+      // Each loop has accumulators of its own, and the moves are volatile. Else all loops have theirs in the registers of tCrC,
+      // as operands of wgmma that differ in size, which ptxas does not always manage: it then waits for each wgmma (C7511).
       Tensor from = recast<uint32_t>(own);
       Tensor to = recast<uint32_t>(sums);
       CUTE_UNROLL
