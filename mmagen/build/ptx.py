@@ -7,9 +7,13 @@ import json
 import os
 import re
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +80,13 @@ def compile_ptx(
     *,
     host: bool = True,
     cache: Cache | None = None,
+    pool: Executor | None = None,
 ) -> Ptx:
     """Compile the kernels of `project` (a folder with a mmagen.json) for `arch`, or the first that the project lists.
 
-    host: compile the host code too, which takes about half as long again. cache: shared by the calls of one run. Raises
-    BuildError when the toolchain is incomplete and UsageError when the folder is no project; a project that does not compile is
-    a result.
+    host: compile the host code too, which takes about half as long again. cache, pool: shared by the calls of one run; each
+    translation unit is a task of the pool (default: one of threads, as many as there are processors). Raises BuildError when
+    the toolchain is incomplete and UsageError when the folder is no project; a project that does not compile is a result.
     """
     toolchain.need("nvcc", "host_compiler", "cutlass")
     assert toolchain.nvcc
@@ -90,12 +95,10 @@ def compile_ptx(
     others = [path[4:-3] for path in job.files if path.startswith("src/") and path.endswith(".cu")]
     cache = cache or open_cache(toolchain, env)
     compiler = _Compiler(toolchain, env, cache, host, compilers(toolchain, env, cache.digests))
-    units: dict[str, _Unit] = {}
-    error = ""
-    for name in dict.fromkeys((job.name, *others)):
-        units[name] = _unit(job, name, compiler)
-        if error := units[name].error:
-            break
+    names = tuple(dict.fromkeys((job.name, *others)))
+    with nullcontext(pool) if pool else ThreadPoolExecutor(min(len(names), len(os.sched_getaffinity(0)))) as threads:
+        units = _up_to_an_error(threads, {name: partial(_unit, job, name, compiler) for name in names})
+    error = next((unit.error for unit in units.values() if unit.error), "")
     texts = {} if error else {name: unit.text for name, unit in units.items()}
     library = None
     if host and not error:
@@ -112,6 +115,22 @@ def compile_ptx(
         units=texts,
         host=library,
     )
+
+
+def _up_to_an_error(pool: Executor, work: Mapping[str, Callable[[], _Unit]]) -> dict[str, _Unit]:
+    """The units, in order. Once one does not compile, no other one is begun."""
+    failed = threading.Event()
+
+    def unless_failed(make: Callable[[], _Unit]) -> _Unit | None:
+        if failed.is_set():
+            return None
+        unit = make()
+        if unit.error:
+            failed.set()
+        return unit
+
+    made = pool.map(unless_failed, work.values())
+    return {name: unit for name, unit in zip(work, made, strict=True) if unit}
 
 
 @dataclass(frozen=True)

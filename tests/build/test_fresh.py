@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,34 @@ def test_ptx_is_of_the_compiler_by_its_content(place):
     assert not ptx(place, CUDACXX=str(script)).cached and ptx(place, CUDACXX=str(script)).cached
     script.write_text(f'#!/bin/sh\nexec "{nvcc}" -DPATCHED "$@"\n')
     assert not ptx(place, CUDACXX=str(script)).cached
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_translation_units_are_compiled_side_by_side_up_to_the_first_error(place, threads):
+    (place / "k/src/other.cu").write_text(_KERNEL)
+    began = place / "began"
+    began.mkdir()
+    script = place / "nvcc"
+    # Its unit does not compile unless another one begins before ten seconds are over.
+    script.write_text(f"""#!/bin/sh
+case "$*" in *src/*) ;; *) exec {find_toolchain(want=("nvcc",)).nvcc.path} "$@" ;; esac
+for unit in "$@"; do :; done
+touch {began}/$(basename "$unit")
+for _ in $(seq {100 if threads > 1 else 1}); do
+  [ "$(ls {began} | wc -l)" = 2 ] && exec {find_toolchain(want=("nvcc",)).nvcc.path} "$@"
+  sleep 0.1
+done
+echo "error: alone" >&2
+exit 1
+""")
+    script.chmod(0o755)
+    toolchain = find_toolchain({**os.environ, "CUDACXX": str(script)}, want=COMPILE)
+    with ThreadPoolExecutor(threads) as pool:
+        done = compile_ptx(place / "k", toolchain, host=False, pool=pool)
+    if threads > 1:
+        assert not done.error and list(done.units) == ["k", "other"] and done.units["other"].count(".entry") == 1
+    else:
+        assert done.error == "error: alone" and [one.name for one in began.iterdir()] == ["k.cu"]
 
 
 def test_damaged_ptx_is_compiled_again_and_files_are_readable_by_others(place):

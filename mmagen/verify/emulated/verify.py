@@ -121,12 +121,12 @@ def _compile(
 
     def one(project: Path, of: Plan) -> Ptx:
         nonlocal done
-        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of), cache=cache)
+        ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of), cache=cache, pool=units)
         done += 1
         progress(done, len(projects), f"compiled {ptx.name} to PTX")
         return ptx
 
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(at_once) as units, ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(one, projects, plans))
 
 
