@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -68,8 +69,12 @@ def project_file(path: str) -> bytes:
 
 
 def rendered(path: str, context: Mapping[str, Any]) -> bytes:
-    """A template of templates/project with its variables, below its licence."""
-    return licensed(path, environment().get_template(path).render(context).encode())
+    """A template of templates/project with its variables, below its licence.
+
+    A unit that is left out leaves at most one blank line, and none at the end of the file.
+    """
+    text = environment().get_template(path).render(context)
+    return licensed(path, (re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n").encode())
 
 
 class _Compiled(BytecodeCache):

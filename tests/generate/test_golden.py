@@ -94,6 +94,19 @@ def test_a_project_names_no_machine_and_no_day_and_its_digests_hold(name, projec
     assert manifest["name"] == name and manifest["mmagen"] == mmagen.__version__
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_left_out_of_a_template_leaves_no_trace(name, projects):
+    """No second blank line, no blanks at the end of a line, and the members of Config are indented."""
+    for path, content in projects[name].items():
+        text = content.decode()
+        if path.startswith(("include/mmagen/", "tests/mmagen/")) or path.endswith(".svg"):
+            continue  # copied as they are, or drawn
+        assert not re.search(r"[ \t]$|\n\n\n|\n\n\Z", text, re.MULTILINE), path
+        assert text.endswith("\n"), path
+        if config := re.search(r"^struct Config \{\n(.*?)^\};$", text, re.MULTILINE | re.DOTALL):
+            assert re.findall(r"^\S.*", config[1], re.MULTILINE) == [], path
+
+
 def test_hash_seed_locale_zone_and_folder_change_no_byte(projects, tmp_path):
     surroundings = [
         {"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "UTC", "PYTHONUTF8": "0"},

@@ -129,4 +129,3 @@ const char* sm90_gemm_bf16_rules_description() {
          "calar\": \"f32\", \"shape\": null, \"workspace\": true, \"configs\": [\"small_m\", \"one_wave\", \"two_waves\","
          " \"large\"]}";
 }
-

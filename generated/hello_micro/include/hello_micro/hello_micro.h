@@ -159,4 +159,3 @@ HELLO_MICRO_API const char *hello_micro_description(void);
 #endif
 
 #endif
-

@@ -159,4 +159,3 @@ SM80_GEMM_CLASSIC_API const char *sm80_gemm_classic_description(void);
 #endif
 
 #endif
-

@@ -163,4 +163,3 @@ SM90_GEMM_BF16_PINGPONG_API const char *sm90_gemm_bf16_pingpong_description(void
 #endif
 
 #endif
-

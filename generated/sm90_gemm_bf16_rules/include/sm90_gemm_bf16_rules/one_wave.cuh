@@ -65,7 +65,7 @@ struct Config {
     // TMA: a box is kLine x kBoxAcross elements; kBoxes consecutive boxes are this CTA's share of a panel.
     static constexpr int kBoxAcross = 64;
     static constexpr int kBoxes = 1;
-static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
+    static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
   };
 
   // B (N,K): K contiguous.
@@ -86,7 +86,7 @@ static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
     // TMA: a box is kLine x kBoxAcross elements; kBoxes consecutive boxes are this CTA's share of a panel.
     static constexpr int kBoxAcross = 128;
     static constexpr int kBoxes = 1;
-static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
+    static constexpr mmagen::CacheHint kHint = mmagen::CacheHint::kNormal;
   };
 
   // C and D (M,N): N contiguous. alpha, beta and alpha * accumulator + beta * C are Scalar.

@@ -164,4 +164,3 @@ SM90_GEMM_BF16_RULES_API const char *sm90_gemm_bf16_rules_description(void);
 #endif
 
 #endif
-

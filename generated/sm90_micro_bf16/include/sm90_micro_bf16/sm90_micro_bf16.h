@@ -159,4 +159,3 @@ SM90_MICRO_BF16_API const char *sm90_micro_bf16_description(void);
 #endif
 
 #endif
-
