@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from itertools import count
 from typing import Annotated, Any, Literal, get_args
 
@@ -21,36 +20,8 @@ from pydantic import (
 from mmagen.core.instead import instead, like
 from mmagen.spec.values import Model, Name, Number, not_empty, refuse, two
 
-
-class DataType(StrEnum):
-    """Element types of operands and results."""
-
-    F16 = "f16"
-    BF16 = "bf16"
-    TF32 = "tf32"
-    F32 = "f32"
-    F64 = "f64"
-    C64 = "c64"
-    S8 = "s8"
-    U8 = "u8"
-    S16 = "s16"
-    S32 = "s32"
-    E4M3 = "e4m3"
-    E5M2 = "e5m2"
-
-
-_RealType = Literal[
-    DataType.F16,
-    DataType.BF16,
-    DataType.F32,
-    DataType.F64,
-    DataType.S8,
-    DataType.U8,
-    DataType.S32,
-    DataType.E4M3,
-    DataType.E5M2,
-]
-OutType = Literal[_RealType, DataType.C64]
+_RealType = Literal["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2"]
+OutType = Literal[_RealType, "c64"]
 TYPES = ", ".join(get_args(OutType))
 
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
@@ -314,13 +285,11 @@ class Epilogue(Model):
         # Whoever asks for D's type and contiguous mode finds them in either form.
         return self.model_copy(update={"out": cast.cast, "major": cast.major or "N"}) if cast else self
 
-    def with_out(self, out: OutType | None) -> Epilogue:
-        """The same with another type of D."""
+    def without_out(self) -> Epilogue:
+        """The same with a D of the accumulators' type."""
         if self.operations is None:
-            return self.model_copy(update={"out": out})
-        kept = tuple(one for one in self.operations if not one.cast)
-        cast = (Operation.model_validate({"cast": out, "major": self.major}),) if out else ()
-        return self.model_copy(update={"out": out, "operations": (*kept, *cast)})
+            return self.model_copy(update={"out": None})
+        return self.model_copy(update={"out": None, "operations": tuple(one for one in self.operations if not one.cast)})
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:

@@ -75,7 +75,7 @@ class WgmmaGemm:
         default = grouped.default_problems(spec.grouped) if spec.grouped else default_problems()
         problems = spec.problems or operations.as_applied(spec, mixed_gemm.addressable(spec, default))
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
-            usable = spec.model_copy(update={"epilogue": spec.epilogue.with_out(None)})
+            usable = spec.model_copy(update={"epilogue": spec.epilogue.without_out()})
             raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
         scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
         faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
