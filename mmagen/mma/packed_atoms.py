@@ -42,10 +42,6 @@ class PackedAtom(Atom):
         """The operation on bytes that has the same registers and the same layouts."""
         return _of_bytes(self.m, self.n, self.k // PER_BYTE)
 
-    @property
-    def k_of_fragments(self) -> int:
-        return self.k // PER_BYTE
-
     def stored(self, letter: str) -> tuple[int, int]:
         return PER_BYTE, 1
 
