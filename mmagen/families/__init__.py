@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from mmagen.core.errors import Fault, SpecFaults
 
 if TYPE_CHECKING:
-    from mmagen.families.plans import Plan
     from mmagen.families.protocol import Family, Tunable
     from mmagen.mma.atoms import Atom
     from mmagen.plan.pipeline import Pipeline
@@ -47,11 +46,11 @@ def family_of(plan: ProjectPlan) -> Family[Any]:
     return family(plan.family)
 
 
-def plan(spec: Spec) -> Plan:
+def plan(spec: Spec) -> ProjectPlan:
     """Plan a spec. Raises SpecFaults with all its faults."""
     for kernel, module in REGISTERED:
         if kernel == spec.kernel and _builds(module, spec):
-            made: Plan = family(module).plan(spec, spec_sha(spec))
+            made: ProjectPlan = family(module).plan(spec, spec_sha(spec))
             return made
     from mmagen.mma.atoms import similar_atom
 

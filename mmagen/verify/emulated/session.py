@@ -19,10 +19,10 @@ from mmagen.core.targets import capability
 from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report, defect
 from mmagen.families import family_of
 from mmagen.families.library import choose
-from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError, HostTimeoutError
 from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import GemmPlan, OwnershipPlan, ProductPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.plan.trials import as_written, few_rows_problems
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import further_calls, host
@@ -39,7 +39,7 @@ from mmagen.verify.verdict import EMULATED
 
 
 def tasks(
-    plan: Plan,
+    plan: ProjectPlan,
     ptx: Ptx,
     problems: Sequence[Problem],
     seed: int,
@@ -85,7 +85,7 @@ def tasks(
     ]
 
 
-def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:
+def emulated_cases(plan: ProjectPlan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:
     """What of one kernel is emulated: the trials of its family, then the small problems of its spec, or of those of its library
     the ones that go to this kernel."""
     trials = family_of(plan).trials(plan)
@@ -102,7 +102,7 @@ def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[P
     return (*cases, *((problem, cases[0][1]) for problem in as_written(gemm, own, cases)))
 
 
-def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
+def left_out_by(plan: ProjectPlan, max_dim: int | None) -> list[Problem]:
     """The problems of the trials with an extent above max_dim."""
     plans = [plan] if "" in plan.by_config else [config.plan for config in cast(GemmPlan, plan).configs]
     if max_dim is None:
@@ -110,7 +110,7 @@ def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
     return [problem for one in plans for problem, _ in family_of(one).trials(one).cases if max(problem.shape) > max_dim]
 
 
-def only_on_a_gpu(plan: Plan) -> str:
+def only_on_a_gpu(plan: ProjectPlan) -> str:
     """Why it cannot be emulated, or ""."""
     trials = family_of(plan).trials(plan)
     if trials.refusal:
