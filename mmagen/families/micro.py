@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 
-class _Micro:
+class Micro:
+    """The family; that of wgmma atoms derives from it."""
+
     def builds(self, atom: str) -> bool:
         # The store of a complex atom is that of its own project, of the family `instruction`.
         return mma_sync.builds_from(atom) and not mma_sync.is_complex(atom)
@@ -106,7 +108,7 @@ class _Micro:
         return mma_shapes.of_one_tile(atom)
 
 
-FAMILY: Family[MicroPlan] = _Micro()
+FAMILY: Family[MicroPlan] = Micro()
 
 
 def _fits(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> bool:
