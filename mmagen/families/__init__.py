@@ -1,4 +1,4 @@
-"""Kernel families: everything specific to one kind of kernel, behind one Protocol, registered by one line each."""
+"""Kernel families: everything specific to one kind of kernel, behind one Protocol."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.spec.registered import REGISTERED
 
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family, Tunable
@@ -16,22 +17,6 @@ if TYPE_CHECKING:
     from mmagen.plan.pipeline import Pipeline
     from mmagen.plan.project import ProjectPlan
     from mmagen.spec.model import Spec
-
-# (value of the spec's key `kernel`, module with the FAMILY). The first family of a kernel that builds from the atom plans it.
-REGISTERED: tuple[tuple[str, str], ...] = (
-    ("ownership", "mmagen.families.ownership"),
-    ("ownership", "mmagen.families.wgmma.ownership"),
-    ("micro", "mmagen.families.micro"),
-    ("micro", "mmagen.families.wgmma.micro"),
-    ("micro", "mmagen.families.instruction.family"),
-    ("gemm", "mmagen.families.mma_gemm"),
-    ("gemm", "mmagen.families.dmma_gemm"),
-    ("gemm", "mmagen.families.packed_mma_gemm"),
-    ("gemm", "mmagen.families.sparse_mma_gemm"),
-    ("gemm", "mmagen.families.wgmma.gemm"),
-    ("gemm", "mmagen.families.wgmma.sparse_gemm"),
-    ("peak", "mmagen.families.peak.family"),
-)
 
 
 @cache
