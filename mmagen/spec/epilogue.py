@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from mmagen.core.instead import instead, like
-from mmagen.spec.values import Model, Name, Number, not_empty, refuse, two
+from mmagen.spec.values import Model, Name, Number, interval, not_empty, refuse, two
 
 _RealType = Literal["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2"]
 OutType = Literal[_RealType, "c64"]
@@ -54,15 +54,6 @@ def _free(value: str) -> str:
     if value in _TAKEN or value.startswith(("ld_", "batch_stride_")):
         own = f"own_{value}"
         raise refuse(f"{value!r} is the name of another argument", f"use a name of its own, e.g. {own}", meant=own)
-    return value
-
-
-def _limits(value: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
-    low, high = value
-    if low is None and high is None:
-        raise refuse("the interval has no bound")
-    if low is not None and high is not None and low > high:
-        raise refuse(f"the interval from {low:g} to {high:g} is empty")
     return value
 
 
@@ -106,7 +97,7 @@ class Operation(Model):
         description="gated makes f(x) * y of x in an even column and y in the next one, so that D has half as many columns; "
         "f is relu, gelu, gelu_tanh, silu or sigmoid",
     )
-    clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(_limits)] | None = Field(
+    clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(interval)] | None = Field(
         default=None, description="clamp is [least, most], null for no bound, e.g. [0, 6]"
     )
     amax: _Argument = Field(
