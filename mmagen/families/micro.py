@@ -45,7 +45,8 @@ class Micro:
         if wrong_arch or wrong_type:
             raise SpecFaults(tuple(faults))
         arch = rules.compiled_for(spec, atom)
-        a, b = mma_sync.operands(spec, atom, mma, tile)
+        # A single copy, of any alignment.
+        a, b = (replace(one, copy_wide=None) for one in mma_sync.operands(spec, atom, mma, tile))
         staged = budgets.epilogue(spec, atom, mma, tile)
         smem_bytes, unfit = mma_sync.one_tile_budget(atom, mma, tile, a, b, budgets.smem_limit(arch))
         if unfit:
@@ -80,7 +81,7 @@ class Micro:
         return "common", "package", "product", "micro"
 
     def context(self, plan: MicroPlan, config: str) -> Mapping[str, Any]:
-        return {"decisions": sentences.DECISIONS, "launch": "micro", "sources": [plan.name]}
+        return {"decisions": sentences.DECISIONS, "launch": "micro", "workspace": "", "sources": [plan.name]}
 
     def trials(self, plan: MicroPlan) -> Trials:
         return one_tile(plan)
@@ -90,10 +91,7 @@ class Micro:
         loaded = (plan.fragment_registers // 2 * blocks, "A and B of the whole tile")
         return [
             pages.tiled_mma(plan),
-            *(
-                (pages.operand_title(one), pages.copied_operand(plan, one, (("Narrow", one.copy_narrow),)))
-                for one in plan.operands
-            ),
+            *((pages.operand_title(one), pages.copied_operand(plan, one)) for one in plan.operands),
             ("Registers per thread", pages.registers(plan, *loaded, ctas_per_sm=1)),
             ("Shared memory per CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
         ]

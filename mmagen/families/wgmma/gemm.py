@@ -93,8 +93,8 @@ class WgmmaGemm:
         yield from mixed_gemm.problem_faults(plan.spec, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
-        split = ("pieces",) if plan.mainloop.pieces else ("hopper_dense",)
-        host = ("mixed",) if plan.mainloop.weights else () if plan.scheduler.grouped else split
+        without = plan.scheduler.grouped or plan.mainloop.pieces  # a kernel for operands that TMA cannot address
+        host = ("mixed",) if plan.mainloop.weights else () if without else ("hopper_dense",)
         return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
@@ -103,6 +103,7 @@ class WgmmaGemm:
         return {
             **library.context(plan, config),
             "launch": grouped.LAUNCHES[plan.scheduler.grouped],
+            "workspace": grouped.WORKSPACES[plan.scheduler.grouped],
             "unaligned": not plan.scheduler.grouped,
             "sources": [*library.sources(plan), *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
