@@ -106,7 +106,6 @@ def context(plan: GemmPlan, config: str) -> dict[str, Any]:
         "type": f"{config}::Config" if config else "Config",
         "choices": plan.configs,
         "fixed_shape": False,
-        "workspace": "",
     }
 
 

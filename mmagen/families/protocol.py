@@ -45,7 +45,7 @@ class Family(Protocol[P]):
         """Template variables besides the plan. config: the selected kernel of a library, "" for a single kernel.
 
         Every family provides `sources`, the names of the translation units in src/, and `decisions`, the contents of
-        config.cuh.
+        config.cuh. What else all projects need has defaults in generate/render.py.
         """
 
     def trials(self, plan: P) -> Trials:
