@@ -13,9 +13,9 @@ from mmagen.binding.kernel import Kernel
 from mmagen.core.errors import BuildError, SpecError, SpecFaults, UsageError
 from mmagen.core.files import content
 from mmagen.families import family_of
-from mmagen.families.plans import Plan
 from mmagen.families.reading import read
 from mmagen.plan.plans import ProductPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.load import load
 from mmagen.spec.model import Spec
 from mmagen.verify.verdict import Verdict
@@ -32,7 +32,7 @@ def load_spec(spec: SpecLike) -> Spec:
     return load(*_text(spec)).spec
 
 
-def plan(spec: SpecLike) -> Plan:
+def plan(spec: SpecLike) -> ProjectPlan:
     """Every decision about a spec, as a frozen plan. Raises SpecError with all faults."""
     if isinstance(spec, Spec):
         from mmagen.families import plan as plan_spec
@@ -136,7 +136,7 @@ def open(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
     return Kernel(found[name])
 
 
-def _check_arch(made: Plan, arch: str | None) -> None:
+def _check_arch(made: ProjectPlan, arch: str | None) -> None:
     """Raises UsageError for an architecture that the spec could not list."""
     from mmagen.build.build import arch_name
     from mmagen.families import plan as plan_spec
@@ -173,7 +173,7 @@ def _path(given: object, argument: str) -> Path:
     return Path(given)
 
 
-def _project_folder(made: Plan) -> Path:
+def _project_folder(made: ProjectPlan) -> Path:
     """A folder of the cache with the project, the same for the same files."""
     from mmagen.core.cache import cache_root
     from mmagen.generate.render import render

@@ -17,8 +17,8 @@ import pytest
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
-    from mmagen.families.plans import Plan
     from mmagen.plan.plans import GemmPlan
+    from mmagen.plan.project import ProjectPlan
     from mmagen.spec.model import Problem
     from mmagen.toolchain.model import Toolchain
     from mmagen.verify.emulated.task import Task
@@ -86,7 +86,7 @@ class SpecFile(pytest.File):
         done = set()
         library = None if "" in self.plan.by_config else cast("GemmPlan", self.plan)
         for config, one in self.plan.by_config.items():
-            for problem, distribution in emulated_cases(cast("Plan", one), library):
+            for problem, distribution in emulated_cases(one, library):
                 done.add(problem)
                 item = EmulatedItem.from_parent(self, name=_name(problem, distribution, config))
                 item.number = number
@@ -100,7 +100,7 @@ class SpecFile(pytest.File):
                 yield left_out
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ProjectPlan:
         """Raises CollectError with the faults of the spec, or why it cannot be read."""
         from mmagen.core.errors import SpecError, UsageError
         from mmagen.core.files import content

@@ -126,10 +126,10 @@ def test_folders_of_specs_are_configured(specs):
 def test_a_wrong_kernel_fails_with_a_sentence(specs):
     """The plugin's items judge as verify does: with a judge that finds a wrong element, both fail."""
     (specs / "conftest.py").write_text(
-        "import mmagen.verify.emulated.session as session\n"
+        "import mmagen.verify.emulated.judges.product as product\n"
         "from dataclasses import replace\n"
-        "whole = session.compare\n"
-        "session.compare = lambda *them: replace(whole(*them), reason='D(0,0) got 1 expected 2')\n"
+        "whole = product.compare\n"
+        "product.compare = lambda *them: replace(whole(*them), reason='D(0,0) got 1 expected 2')\n"
     )
     code, said = run(specs, "--mmagen-on", "cpu", "-k", "small_int")
     assert code == 1 and "incorrect: D(0,0) got 1 expected 2" in said and "Traceback" not in said, said

@@ -24,7 +24,6 @@ from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import BuildError, RunError
 from mmagen.emulate import EmulationError, Report
 from mmagen.families.library import choose
-from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError
 from mmagen.plan.arguments import Arguments, Tensor
 from mmagen.plan.plans import GemmPlan, ProductPlan
@@ -96,7 +95,7 @@ class Emulated:
             raise ArgumentError("a", f"shape {left.shape}: a K of 0 is not emulated; on a GPU such a call writes beta * c")
         problem = Problem(shape=(m, n, k), batch=count, alpha=alpha, beta=beta)
         data = replace(self._operands(left, right, source, problem), **self._further(problem, further))
-        task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
+        task = Task(plan, self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
         found = self._multiply(task, data)
         for name, (lines, _) in data.results.items():
             matrix = data.further[name]
@@ -143,7 +142,7 @@ class Emulated:
         shapes = [group.shape for group in groups]
         most = [max(1, *(shape[mode] for shape in shapes)) for mode in range(3)]
         problem = Problem.model_validate({"shape": most, "groups": [list(one) for one in shapes], "alpha": alpha, "beta": beta})
-        task = Task(cast(Plan, plan), self._ptx, problem, "given", 1, timeout_s=timeout_s)
+        task = Task(plan, self._ptx, problem, "given", 1, timeout_s=timeout_s)
         done: list[Written] = []
 
         def emulate() -> list[Report]:

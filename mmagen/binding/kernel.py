@@ -51,8 +51,7 @@ class Kernel:
         about = entry.description
         self._types = {name: str(about[name]["type"]) for name in "abd"}
         self._contiguous = {name: str(about[name]["contiguous"]) for name in "abd"}
-        self._integer = about["scalar"] == "s32"
-        self._columns_of_element = int(about["d"].get("columns_of_element", 1))
+        self.columns_of_element = int(about["d"].get("columns_of_element", 1))
         self._packed_a = int(about["a"].get("packed", 1))
         self._packed_b = int(about["b"].get("packed", 1))
         self._takes_workspace = bool(about.get("workspace"))
@@ -139,20 +138,7 @@ class Kernel:
             handle = library.stream(left.device) if left.device_type != CPU else 0
         right = library.view("b", b, handle)
         self.check_place("b", right, left)
-        mine = {"a": left, "b": right}
-        if compressed:
-            of_a = compressed.as_a(left)
-        else:
-            of_a = matrices("a", left, modes="MK", contiguous=self._contiguous["a"], type=self._types["a"])
-            of_a = replace(of_a, columns=of_a.columns * self._packed_a)
-        of_b = matrices("b", right, modes="KN", contiguous=self._contiguous["b"], type=self._types["b"])
-        if -(-of_a.columns // self._packed_b) != of_b.rows:
-            packed = f", {self._packed_b} to an element of b" if self._packed_b > 1 else ""
-            raise ArgumentError(
-                "b", f"shape {right.shape}: {of_b.rows} rows, but a has {of_a.columns} columns (shape {left.shape}){packed}"
-            )
-        if of_b.columns % self._columns_of_element:
-            raise ArgumentError("b", f"{of_b.columns} columns: each element of D is made of two; pass an even number")
+        of_a, of_b = self._factors(left, right, compressed)
         scalars, in_memory = self.scalars(library, alpha, beta, handle, left)
         reads_c = bool(scalars["beta"] or scalars["beta_device"])
         source = self._source(library, c, handle, left, of_a, of_b) if reads_c else None
@@ -161,11 +147,11 @@ class Kernel:
             self._sizes, self._further, further, counts, lambda name, value: library.view(name, value, handle).shape
         )
         if out is None:
-            out = self.new(library, a, of_a.rows, of_b.columns // self._columns_of_element, batch)
+            out = self.new(library, a, of_a.rows, of_b.columns // self.columns_of_element, batch)
         result = library.view("out", out, handle)
         self.check_place("out", result, left)
         of_d = self._check_out(result, of_a, of_b, batch)
-        others = [*mine.items(), *([("c", source[0])] if source else []), *in_memory]
+        others = [("a", left), ("b", right), *([("c", source[0])] if source else []), *in_memory]
         extents = {"m": of_a.rows, "n": of_b.columns, "k": of_a.columns, "batch": count}
         check_tile(self.description, extents, *(None if scalars[f"{x}_device"] else scalars[x] for x in ("alpha", "beta")))
 
@@ -229,7 +215,7 @@ class Kernel:
             if not isinstance(value, int) or not -(2**63) <= value < 2**63:
                 raise ArgumentError(name, f"it is {value!r}; pass an int of at most 64 bits")
         extents = {"a": k if self._contiguous["a"] == "K" else m, "b": k if self._contiguous["b"] == "K" else n}
-        extents |= {"d": n // self._columns_of_element if self._contiguous["d"] == "N" else m}
+        extents |= {"d": n // self.columns_of_element if self._contiguous["d"] == "N" else m}
         filled = {f"ld{name}": extent for name, extent in extents.items()} | dict.fromkeys("abd", 1 << 20)
         sizes = {"m": m, "n": n, "k": k, "batch": batch}
         numbers = {one.name: one.default for one in self._further.numbers}
@@ -299,6 +285,23 @@ class Kernel:
                 argument, f"it is on device {given.device}, a on device {first.device}; pass arrays of one device"
             )
 
+    def _factors(self, left: Tensor, right: Tensor, compressed: Compressed | None) -> tuple[Matrices, Matrices]:
+        """A and B, which can be multiplied. left: the values of A, if it is compressed."""
+        if compressed:
+            of_a = compressed.as_a(left)
+        else:
+            of_a = matrices("a", left, modes="MK", contiguous=self._contiguous["a"], type=self._types["a"])
+            of_a = replace(of_a, columns=of_a.columns * self._packed_a)
+        of_b = matrices("b", right, modes="KN", contiguous=self._contiguous["b"], type=self._types["b"])
+        if -(-of_a.columns // self._packed_b) != of_b.rows:
+            packed = f", {self._packed_b} to an element of b" if self._packed_b > 1 else ""
+            raise ArgumentError(
+                "b", f"shape {right.shape}: {of_b.rows} rows, but a has {of_a.columns} columns (shape {left.shape}){packed}"
+            )
+        if of_b.columns % self.columns_of_element:
+            raise ArgumentError("b", f"{of_b.columns} columns: each element of D is made of two; pass an even number")
+        return of_a, of_b
+
     def _source(
         self, library: ArrayLibrary, c: Any, handle: int, first: Tensor, of_a: Matrices, of_b: Matrices
     ) -> tuple[Tensor, Matrices]:
@@ -339,9 +342,9 @@ class Kernel:
         return library.transposed(library.empty(like, (*head, columns, rows), storage(self._types["d"])))
 
     def _check_out(self, result: Tensor, of_a: Matrices, of_b: Matrices, batch: int | None) -> Matrices:
-        wanted = (*(() if batch is None else (batch,)), of_a.rows, of_b.columns // self._columns_of_element)
+        wanted = (*(() if batch is None else (batch,)), of_a.rows, of_b.columns // self.columns_of_element)
         if result.shape != wanted:
-            what = "a @ b is" if self._columns_of_element == 1 else "of pairs of columns it is"
+            what = "a @ b is" if self.columns_of_element == 1 else "of pairs of columns it is"
             raise ArgumentError("out", f"shape {result.shape}; {what} {wanted}")
         if result.read_only:
             raise ArgumentError("out", "it is read-only; pass an array that can be written")
@@ -352,11 +355,6 @@ class Kernel:
     def struct(self, **members: Any) -> Arguments:
         """The struct of a call."""
         return self._struct(struct_size=ctypes.sizeof(self._struct), **members)
-
-    @property
-    def columns_of_element(self) -> int:
-        """Columns of a @ b that an element of D is made of."""
-        return self._columns_of_element
 
     @cached_property
     def of_call(self) -> Further:

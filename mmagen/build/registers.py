@@ -61,9 +61,9 @@ def _by_config(result: BuildResult, arch: str) -> dict[str, int]:
 
 def _config(kernel: KernelInfo, name: str) -> str:
     """The config in the name of a kernel, which has NAME::Config or NAME::CONFIG::Config as template argument."""
-    before, _, _ = kernel.demangled.partition("::Config")
+    before, found, _ = kernel.demangled.partition("::Config")
     scopes = before.rpartition("<")[2].split("::")
-    return scopes[-1] if scopes[-1] != name else ""
+    return scopes[-1] if found and scopes[-1] != name else ""
 
 
 def known(spec_sha: str, files: Callable[[], Mapping[str, bytes]], most: int) -> dict[str, int]:

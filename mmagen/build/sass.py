@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,32 +108,19 @@ def counts(code: Iterable[str]) -> Counter[str]:
     return Counter(class_of(one) for one in code if opcode(one) != "NOP")
 
 
-def disassembled(cuobjdump: Tool, binary: Path, env: Mapping[str, str] | None = None) -> list[Kernel]:
+def disassembled(cuobjdump: Tool, binary: Path) -> list[Kernel]:
     """The kernels in a library or program. Raises BuildError where cuobjdump or the nvdisasm that it calls fails."""
-    return parse(_output(cuobjdump, "-sass", binary, env))
+    return parse(_output(cuobjdump, "-sass", binary))
 
 
-def usage(cuobjdump: Tool, binary: Path, env: Mapping[str, str] | None = None) -> dict[str, tuple[int, int]]:
+def usage(cuobjdump: Tool, binary: Path) -> dict[str, tuple[int, int]]:
     """Registers per thread and bytes of stack of each function of a library or program. Raises BuildError."""
-    text = " ".join(_output(cuobjdump, "-res-usage", binary, env).split())
+    text = " ".join(_output(cuobjdump, "-res-usage", binary).split())
     return {found[1]: (int(found[2]), int(found[3])) for found in _USAGE.finditer(text)}
 
 
-def demangled(names: Sequence[str], env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Readable names by names of C++ functions, where the host's c++filt is there to make them; {} elsewhere."""
-    env = os.environ if env is None else env
-    tool = shutil.which("c++filt", path=env.get("PATH", ""))
-    if not tool or not names:
-        return {}
-    try:
-        readable = capture([tool, *names], timeout_s=30, env=env).stdout.splitlines()
-    except OSError:
-        return {}
-    return dict(zip(names, readable, strict=True)) if len(readable) == len(names) else {}
-
-
-def _output(cuobjdump: Tool, option: str, binary: Path, env: Mapping[str, str] | None) -> str:
-    done = capture([cuobjdump.path, option, binary], timeout_s=120, env=dict(os.environ if env is None else env))
+def _output(cuobjdump: Tool, option: str, binary: Path) -> str:
+    done = capture([cuobjdump.path, option, binary], timeout_s=120)
     if done.exit_code != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
         raise BuildError(f"cuobjdump {option} {binary.name}: {lines[-1] if lines else f'exit code {done.exit_code}'}")

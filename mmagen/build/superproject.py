@@ -23,7 +23,7 @@ from mmagen.build.log import (
     useful_lines,
     warnings,
 )
-from mmagen.build.sass import demangled
+from mmagen.core.demangled import demangled
 from mmagen.core.process import capture, follow
 from mmagen.core.progress import Progress
 from mmagen.core.reads import Reading, outside
@@ -284,9 +284,9 @@ def _failure(
 
 
 def _named(kernels: tuple[KernelInfo, ...], env: Mapping[str, str]) -> tuple[KernelInfo, ...]:
-    """`kernels` with readable names, where the host's c++filt is there to make them."""
+    """`kernels` with their names as in the source."""
     names = demangled([kernel.function for kernel in kernels], env)
-    return tuple(replace(kernel, demangled=names.get(kernel.function, kernel.demangled)) for kernel in kernels)
+    return tuple(replace(kernel, demangled=name) for kernel, name in zip(kernels, names, strict=True))
 
 
 def _read_files(site: _Site) -> dict[str, set[str]]:

@@ -17,7 +17,7 @@ from mmagen.generate.manifest import MANIFEST, has_tests, with_vendored
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
-    from mmagen.families.plans import Plan
+    from mmagen.plan.project import ProjectPlan
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Planned:
     """A spec file and its plan."""
 
     path: Path
-    plan: Plan
+    plan: ProjectPlan
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def build(
     return most_serious(compiled, loaded.exit_code)
 
 
-def _warn(plan: Plan) -> None:
+def _warn(plan: ProjectPlan) -> None:
     """Print what the kernels cost that they need not, and the launches of the spec's own problems."""
     from mmagen.families import kernel_warnings
 

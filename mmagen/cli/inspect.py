@@ -15,8 +15,8 @@ from mmagen.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from mmagen.draw.windows import Window
     from mmagen.emulate import Event
-    from mmagen.families.plans import Plan
     from mmagen.plan.maps import Map
+    from mmagen.plan.project import ProjectPlan
 
 
 class Folders(NamedTuple):
@@ -75,7 +75,7 @@ def inspect(
     return loaded.exit_code
 
 
-def _write_pictures(plan: Plan, window: Window, device: str | None, folders: Folders) -> None:
+def _write_pictures(plan: ProjectPlan, window: Window, device: str | None, folders: Folders) -> None:
     """Write HTML/NAME.html, SVG/NAME-*.svg and PNG/NAME-*.png. Raises UsageError for a folder that cannot be written."""
     if not folders.wanted:
         return
@@ -98,7 +98,7 @@ def _write_pictures(plan: Plan, window: Window, device: str | None, folders: Fol
         show(f"wrote {path}", err=True)
 
 
-def _trace(plan: Plan) -> Sequence[Event]:
+def _trace(plan: ProjectPlan) -> Sequence[Event]:
     """What the kernel does in the emulator. Raises what `trace` raises."""
     from mmagen.toolchain.find import EMULATE, find_toolchain
     from mmagen.verify.emulated.traced import trace
@@ -116,7 +116,7 @@ def _refused(file: str, data: bytes, loaded: Specs, asked: bool, window: Window,
         click.echo(_drawn(found, window))
 
 
-def maps_text(plan: Plan, window: Window) -> str:
+def maps_text(plan: ProjectPlan, window: Window) -> str:
     """The maps of owners of a plan, coloured and as wide as the terminal where stdout is one."""
     from mmagen.families import family_of
 

@@ -17,7 +17,7 @@ from mmagen.generate.manifest import MANIFEST, has_tests
 
 if TYPE_CHECKING:
     from mmagen.build.job import BuildResult
-    from mmagen.families.plans import Plan
+    from mmagen.plan.project import ProjectPlan
     from mmagen.spec.model import Problem
     from mmagen.toolchain.find import Toolchain
     from mmagen.verify.verdict import Verdict
@@ -222,7 +222,7 @@ def _toolchain(options: VerifyOptions) -> Toolchain:
     return toolchain
 
 
-def _plan(project: Path) -> Plan | None:
+def _plan(project: Path) -> ProjectPlan | None:
     """The plan of a project's spec; None where it cannot be read."""
     from mmagen.families.reading import read
 

@@ -148,9 +148,7 @@ def capture(
         return Finished(child.returncode, stdout, stderr, time.monotonic() - start, timed_out, tuple(output.arrivals))
 
 
-def follow(
-    argv: Sequence[str | Path], *, env: Mapping[str, str], on_line: Callable[[str], None], cwd: Path | None = None
-) -> Finished:
+def follow(argv: Sequence[str | Path], *, env: Mapping[str, str], on_line: Callable[[str], None]) -> Finished:
     """Run `argv` to completion, calling `on_line` for each line of output; stdout and stderr are merged, in order.
 
     Raises OSError if it does not start.
@@ -158,7 +156,7 @@ def follow(
     start = time.monotonic()
     lines = []
     with Children() as children:
-        child = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=cwd)
+        child = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
         assert child.stdout is not None
         for line in child.stdout:
             lines.append(line)

@@ -47,7 +47,6 @@ class _Replay:
     bars: dict[int, list[str]] = field(default_factory=dict)
     holds: dict[int, Phase] = field(default_factory=dict)  # the k tile that a warpgroup multiplies
     emptied: dict[int, Phase] = field(default_factory=dict)  # what a warp waited for last
-    fill_of: dict[Phase, _Fill] = field(default_factory=dict)  # by the phase of the empty mbarrier that ends it
 
     def name(self, mbarrier: int) -> str:
         """Of an mbarrier."""

@@ -1,4 +1,4 @@
-"""Kernel families: everything specific to one kind of kernel, behind one Protocol, registered by one line each."""
+"""Kernel families: everything specific to one kind of kernel, behind one Protocol."""
 
 from __future__ import annotations
 
@@ -9,30 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.spec.registered import REGISTERED
 
 if TYPE_CHECKING:
-    from mmagen.families.plans import Plan
     from mmagen.families.protocol import Family, Tunable
     from mmagen.mma.atoms import Atom
     from mmagen.plan.pipeline import Pipeline
     from mmagen.plan.project import ProjectPlan
     from mmagen.spec.model import Spec
-
-# (value of the spec's key `kernel`, module with the FAMILY). The first family of a kernel that builds from the atom plans it.
-REGISTERED: tuple[tuple[str, str], ...] = (
-    ("ownership", "mmagen.families.ownership"),
-    ("ownership", "mmagen.families.wgmma.ownership"),
-    ("micro", "mmagen.families.micro"),
-    ("micro", "mmagen.families.wgmma.micro"),
-    ("micro", "mmagen.families.instruction.family"),
-    ("gemm", "mmagen.families.mma_gemm"),
-    ("gemm", "mmagen.families.dmma_gemm"),
-    ("gemm", "mmagen.families.packed_mma_gemm"),
-    ("gemm", "mmagen.families.sparse_mma_gemm"),
-    ("gemm", "mmagen.families.wgmma.gemm"),
-    ("gemm", "mmagen.families.wgmma.sparse_gemm"),
-    ("peak", "mmagen.families.peak.family"),
-)
 
 
 @cache
@@ -47,11 +31,11 @@ def family_of(plan: ProjectPlan) -> Family[Any]:
     return family(plan.family)
 
 
-def plan(spec: Spec) -> Plan:
+def plan(spec: Spec) -> ProjectPlan:
     """Plan a spec. Raises SpecFaults with all its faults."""
     for kernel, module in REGISTERED:
         if kernel == spec.kernel and _builds(module, spec):
-            made: Plan = family(module).plan(spec, spec_sha(spec))
+            made: ProjectPlan = family(module).plan(spec, spec_sha(spec))
             return made
     from mmagen.mma.atoms import similar_atom
 

@@ -67,8 +67,7 @@ def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
     """The plan of a choice, with all launches of its kernel."""
     if not (choice.launch and choice.config.clusters):
         return plan
-    launches = tuple((*launch.cluster, launch.tile_n or 0) for launch in choice.config.clusters)
-    return plan.launched(launches, choice.launch.tile_n or 0)
+    return plan.launched(choice.config.clusters, choice.launch.tile_n or 0)
 
 
 def choose(plan: GemmPlan, problem: Problem) -> Config:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 
-class _Micro:
+class Micro:
+    """The family; that of wgmma atoms derives from it."""
+
     def builds(self, atom: str) -> bool:
         # The store of a complex atom is that of its own project, of the family `instruction`.
         return mma_sync.builds_from(atom) and not mma_sync.is_complex(atom)
@@ -43,7 +45,8 @@ class _Micro:
         if wrong_arch or wrong_type:
             raise SpecFaults(tuple(faults))
         arch = rules.compiled_for(spec, atom)
-        a, b = mma_sync.operands(spec, atom, mma, tile)
+        # A single copy, of any alignment.
+        a, b = (replace(one, copy_wide=None) for one in mma_sync.operands(spec, atom, mma, tile))
         staged = budgets.epilogue(spec, atom, mma, tile)
         smem_bytes, unfit = mma_sync.one_tile_budget(atom, mma, tile, a, b, budgets.smem_limit(arch))
         if unfit:
@@ -88,10 +91,7 @@ class _Micro:
         loaded = (plan.fragment_registers // 2 * blocks, "A and B of the whole tile")
         return [
             pages.tiled_mma(plan),
-            *(
-                (pages.operand_title(one), pages.copied_operand(plan, one, (("Narrow", one.copy_narrow),)))
-                for one in plan.operands
-            ),
+            *((pages.operand_title(one), pages.copied_operand(plan, one)) for one in plan.operands),
             ("Registers per thread", pages.registers(plan, *loaded, ctas_per_sm=1)),
             ("Shared memory per CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
         ]
@@ -106,7 +106,7 @@ class _Micro:
         return mma_shapes.of_one_tile(atom)
 
 
-FAMILY: Family[MicroPlan] = _Micro()
+FAMILY: Family[MicroPlan] = Micro()
 
 
 def _fits(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> bool:

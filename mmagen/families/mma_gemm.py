@@ -276,7 +276,7 @@ def _sections(plan: GemmPlan) -> list[pages.Section]:
     """The costs of one kernel."""
     return [
         pages.tiled_mma(plan),
-        *((pages.operand_title(one), pages.copied_operand(plan, one, one.gmem_copies)) for one in plan.operands),
+        *((pages.operand_title(one), pages.copied_operand(plan, one)) for one in plan.operands),
         (
             "Registers per thread",
             pages.registers(plan, *_fragments(plan), plan.ctas_per_sm),

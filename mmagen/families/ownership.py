@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 MOST_STAMPS = 16_777_216  # maximum number of (thread, element) pairs
 
 
-class _Ownership:
+class Ownership:
+    """The family; that of wgmma atoms derives from it. header: of the kernel."""
+
+    header = "ownership_kernel"
+
     def builds(self, atom: str) -> bool:
         found = find_atom(atom)
         return found is not None and not found.wgmma and found.generation in (*GENERATIONS, "SM90")
@@ -53,7 +57,7 @@ class _Ownership:
             spec=spec,
             spec_sha=sha,
             arch=rules.compiled_for(spec, atom),
-            text=text(atom, tile, "ownership_kernel"),
+            text=self.text(atom, tile),
             problems=problems,
             atom=atom,
             tiled_mma=mma,
@@ -69,70 +73,58 @@ class _Ownership:
         return "common", "package", "ownership"
 
     def context(self, plan: OwnershipPlan, config: str) -> Mapping[str, Any]:
-        return context(plan, "ownership_kernel")
+        return {
+            "decisions": "instruction and TiledMMA",
+            "sources": [plan.name],
+            "usable": False,
+            "kernel_header": self.header,
+            "run": f"run_{self.header.removesuffix('_kernel')}",
+        }
 
     def trials(self, plan: OwnershipPlan) -> Trials:
-        return trials(plan)
+        atom, layout = plan.atom, plan.spec.layout
+        return Trials(
+            judge="ownership",
+            cases=((Problem(shape=plan.tile), "stamps"),),
+            requires=atom.default_arch,
+            types=f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {rules.out_type(plan.spec, atom).word}",
+            majors=(layout.a_major, layout.b_major, plan.spec.epilogue.major),
+            smem_bytes=plan.smem_bytes,
+        )
 
     def page(self, plan: OwnershipPlan) -> list[pages.Section]:
-        return page(plan)
+        rows: list[pages.Row] = [
+            (
+                f"{table.matrix} {table.rows} x {table.columns}",
+                "read from shared memory: no thread owns it"
+                if table.stage
+                else f"{pages.count(len(table.elements[0]), 'value')} per thread, "
+                f"{pages.count(len(table.owners()[0]), 'owner')} per element",
+            )
+            for table in plan.ownership
+        ]
+        return [pages.tiled_mma(plan), ("Ownership", rows)]
 
     def numbers(self, plan: OwnershipPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
         return []
 
     def maps(self, plan: OwnershipPlan) -> list[Map]:
-        return maps_of(plan)
+        found = of_tile(plan.atom, plan.tiled_mma, plan.tile, plan.ownership)
+        return [*found[:-1], replace(found[-1], stored=read(plan.atom, plan.tiled_mma, plan.tile, plan.staged))]
+
+    def text(self, atom: Atom, tile: tiling.Tile) -> Text:
+        """Sentences of the project."""
+        return Text(
+            title=f"ownership of A, B and C in a TiledMMA of {atom.name}, tile {'x'.join(map(str, tile))}",
+            reading=((f"include/mmagen/{self.header}.cuh", "the kernel: every thread marks the elements that it owns"),),
+        )
 
     def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
         yield {}
         yield {"atoms_layout": [2, 2, 1]}  # quad pairs: four of them fill a warp
 
 
-FAMILY: Family[OwnershipPlan] = _Ownership()
-
-
-def context(plan: OwnershipPlan, header: str) -> dict[str, Any]:
-    """Template variables besides the plan. header: of the kernel."""
-    return {
-        "decisions": "instruction and TiledMMA",
-        "sources": [plan.name],
-        "usable": False,
-        "kernel_header": header,
-        "run": f"run_{header.removesuffix('_kernel')}",
-    }
-
-
-def trials(plan: OwnershipPlan) -> Trials:
-    """One problem: the tile."""
-    atom, layout = plan.atom, plan.spec.layout
-    return Trials(
-        judge="ownership",
-        cases=((Problem(shape=plan.tile), "stamps"),),
-        requires=atom.default_arch,
-        types=f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {rules.out_type(plan.spec, atom).word}",
-        majors=(layout.a_major, layout.b_major, plan.spec.epilogue.major),
-    )
-
-
-def page(plan: OwnershipPlan) -> list[pages.Section]:
-    """The TiledMMA, and how many values of each matrix a thread owns."""
-    rows: list[pages.Row] = [
-        (
-            f"{table.matrix} {table.rows} x {table.columns}",
-            "read from shared memory: no thread owns it"
-            if table.stage
-            else f"{pages.count(len(table.elements[0]), 'value')} per thread, "
-            f"{pages.count(len(table.owners()[0]), 'owner')} per element",
-        )
-        for table in plan.ownership
-    ]
-    return [pages.tiled_mma(plan), ("Ownership", rows)]
-
-
-def maps_of(plan: OwnershipPlan) -> list[Map]:
-    """The maps of the atom and of the tile."""
-    found = of_tile(plan.atom, plan.tiled_mma, plan.tile, plan.ownership)
-    return [*found[:-1], replace(found[-1], stored=read(plan.atom, plan.tiled_mma, plan.tile, plan.staged))]
+FAMILY: Family[OwnershipPlan] = Ownership()
 
 
 def stamp_faults(mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
@@ -146,14 +138,6 @@ def stamp_faults(mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
             "make atoms_layout or permutation smaller" if whole else f"omit tile: the TiledMMA covers {mma.extent} and repeats",
             {("atoms_layout",): [1, 1, 1], ("permutation",): ABSENT, ("tile",): ABSENT} if whole else {("tile",): ABSENT},
         )
-
-
-def text(atom: Atom, tile: tiling.Tile, header: str) -> Text:
-    """Sentences of the project. header: of the kernel."""
-    return Text(
-        title=f"ownership of A, B and C in a TiledMMA of {atom.name}, tile {'x'.join(map(str, tile))}",
-        reading=((f"include/mmagen/{header}.cuh", "the kernel: every thread marks the elements that it owns"),),
-    )
 
 
 def _tile_faults(mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:

@@ -11,6 +11,7 @@ from mmagen.families.mma_gemm import MmaGemm
 from mmagen.mma.atoms import Atom
 from mmagen.mma.packed_atoms import find_packed
 from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import Prepared
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, of_product
 from mmagen.spec.model import Problem, Spec
@@ -54,7 +55,12 @@ class _PackedMmaGemm(MmaGemm):
             )
 
     def context(self, plan: GemmPlan, config: str) -> Mapping[str, Any]:
-        return {**super().context(plan, config), "definition_files": ("packed_mma/include/NAME/_definition.cuh.j2",)}
+        a, b = (f"packed_{operand.multiplied}" for operand in plan.operands)
+        return {
+            **super().context(plan, config),
+            "definition_files": ("packed_mma/include/NAME/_definition.cuh.j2",),
+            "prepared": Prepared("packed_mma", "packed_operands", a, b),
+        }
 
     def parts(self, plan: GemmPlan) -> tuple[str, ...]:
         return (*super().parts(plan), "packed_mma")

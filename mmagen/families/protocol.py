@@ -22,7 +22,7 @@ P = TypeVar("P", bound=ProjectPlan)
 class Family(Protocol[P]):
     """One kind of kernel.
 
-    A new family is a module with a `FAMILY` of this interface and a line in `mmagen.families.REGISTERED`. All methods are pure:
+    A new family is a module with a `FAMILY` of this interface and a line in `mmagen.spec.registered`. All methods are pure:
     no disk, no clock, no subprocess.
     """
 
@@ -45,7 +45,7 @@ class Family(Protocol[P]):
         """Template variables besides the plan. config: the selected kernel of a library, "" for a single kernel.
 
         Every family provides `sources`, the names of the translation units in src/, and `decisions`, the contents of
-        config.cuh.
+        config.cuh. What else all projects need has defaults in generate/render.py.
         """
 
     def trials(self, plan: P) -> Trials:
@@ -59,7 +59,8 @@ class Family(Protocol[P]):
         were built, by the name of their config ("" for a single kernel)."""
 
     def maps(self, plan: P) -> list[Map]:
-        """Who owns the elements of A, B and C, for `inspect --ownership`."""
+        """Who owns the elements of A, B and C, for `inspect --ownership`; the last, of the CTA tile, for README.md of the project
+        too. None of a kernel without such tiles."""
 
 
 @runtime_checkable

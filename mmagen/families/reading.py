@@ -10,10 +10,10 @@ from mmagen.mma.atoms import find_atom
 from mmagen.spec.load import UnreadableSpec, load
 
 if TYPE_CHECKING:
-    from mmagen.families.plans import Plan
+    from mmagen.plan.project import ProjectPlan
 
 
-def read(data: bytes | str, file: str) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+def read(data: bytes | str, file: str) -> tuple[ProjectPlan | None, tuple[Diagnostic, ...]]:
     """The plan of the spec in `data`, or None and all faults with their locations.
 
     A spec with invalid keys or values is planned without them, to find faults of its atom, tile and problems in the same run.

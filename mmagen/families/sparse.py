@@ -13,7 +13,9 @@ from mmagen.plan import pages, sentences
 from mmagen.plan.arguments import Extent, Tensor
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import Prepared
 
+PREPARED = Prepared("sparse", "sparse_a")
 FORMULA = "D = alpha * A * B + beta * C for each matrix of the batch; any m, n, k."
 # The headers to read, beside those of the kernel.
 READING = (

@@ -97,6 +97,7 @@ class _SparseMmaGemm(MmaGemm):
             "definition_files": ("sparse_mma/include/NAME/_definition.cuh.j2",) if plan.atom.name in FORMS else (),
             "partials": ("sparse_mma/include/NAME/_sparse.cuh.j2",),
             "format": sparse.format_of(plan),
+            "prepared": sparse.PREPARED,
         }
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:

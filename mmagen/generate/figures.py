@@ -54,7 +54,8 @@ NONE = Figures((), "", ())
 def figures(plan: ProjectPlan) -> Figures:
     """All of a project, at most 150 KB."""
     kernel, first = next(iter(plan.by_config.items()))
-    return Figures(_layouts(family_of(first).maps(first)[-1]), kernel, tuple(_pipelines(plan)[:_MOST_PIPELINES]))
+    layouts = tuple(one for last in family_of(first).maps(first)[-1:] for one in _layouts(last))
+    return Figures(layouts, kernel, tuple(_pipelines(plan)[:_MOST_PIPELINES]))
 
 
 @lru_cache(maxsize=16)  # specs of one call are often alike

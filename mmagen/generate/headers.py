@@ -11,8 +11,8 @@ from mmagen.core.templates import templates_folder
 from mmagen.generate.licence import licensed
 
 _INCLUDE = re.compile(rb'^\s*#include "(?:\.\./)?(mmagen/)?([A-Za-z0-9_]+\.cuh)"', re.MULTILINE)
-# Folders of templates/runtime whose headers only the tests of a project need; all others go to its include/.
-_TESTS = ("test", "bench", "ownership", "instruction/test")
+# Names of folders in templates/runtime whose headers only the tests of a project need; all others go to its include/.
+_TESTS = ("test", "bench")
 
 
 def with_headers(files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -45,8 +45,7 @@ def _included(content: bytes) -> tuple[tuple[bool, str], ...]:
 
 def _folder(source: Path) -> str:
     """Where a header goes that is found through the include path."""
-    of_runtime = source.parent.relative_to(templates_folder() / "runtime").as_posix()
-    return "tests/mmagen" if of_runtime in _TESTS else "include/mmagen"
+    return "tests/mmagen" if source.parent.name in _TESTS else "include/mmagen"
 
 
 @cache

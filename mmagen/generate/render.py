@@ -18,7 +18,7 @@ from mmagen.generate.figures import NONE, Figures, figures
 from mmagen.generate.headers import with_headers
 from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.facts import INTERFACE_VERSION
-from mmagen.plan.project import ProjectPlan
+from mmagen.plan.project import Prepared, ProjectPlan
 
 # libyaml's dumper, if available, writes the same bytes in a fraction of the time.
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -89,6 +89,8 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
         "choices": (),
         "usable": True,
         "fixed_shape": True,
+        "workspace": "",
+        "prepared": Prepared(),
         "definitions": definitions(plan),
         **of_family,
         "sources": [f"src/{name}.cu" for name in of_family["sources"]],

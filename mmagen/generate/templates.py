@@ -46,6 +46,7 @@ def environment() -> Environment:
         "vector_type": cxx.vector_type,
         "copy_threads": cxx.copy_threads,
         "copy_values": cxx.copy_values,
+        "cxx_accumulation": cxx.accumulation,
         "cxx_when": cxx.when,
         "cxx_string": facts.cxx_string,
         "cxx_char": facts.cxx_char,

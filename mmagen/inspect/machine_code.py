@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mmagen.build import sass
 from mmagen.build.build import built
+from mmagen.core.demangled import demangled
 from mmagen.core.errors import BuildError
 from mmagen.toolchain.find import find_toolchain
 from mmagen.toolchain.model import COMPILE, Toolchain
@@ -71,14 +72,13 @@ def _of(project: Project, library: Path, toolchain: Toolchain) -> MachineCode:
     kernels = sass.disassembled(toolchain.cuobjdump, library)
     if not kernels:
         raise BuildError(f"{library.name} has no kernels")
-    plain = sass.demangled([kernel.name for kernel in kernels])
     found = {}
-    for kernel in kernels:
+    for kernel, name in zip(kernels, demangled([one.name for one in kernels]), strict=True):
         rows: dict[str, str] = {}
         if kernel.name in used:
             rows |= {"registers": str(used[kernel.name][0]), "stack bytes": str(used[kernel.name][1])}
         rows |= _counted(kernel)
-        found[_label(plain.get(kernel.name, kernel.name), kernel.arch, project.name)] = rows
+        found[_label(name, kernel.arch, project.name)] = rows
     return MachineCode(found)
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Self
 
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.instead import did_you_mean
@@ -85,6 +86,25 @@ class Atom:
     majors: str
     a_in_registers: bool = False
     extended: bool = False
+
+    @classmethod
+    def from_operation(cls, operation: Operation, types: Mapping[str, ElementType], majors: str) -> Self:
+        """What the catalogue says of an operation, with `types` by their names there."""
+        return cls(
+            operation.name,
+            operation.family,
+            operation.kind,
+            *operation.shape,
+            types[operation.type_d],
+            types[operation.type_a],
+            types[operation.type_b],
+            types[operation.type_c],
+            operation.threads,
+            capability(operation.arch),
+            majors,
+            operation.warpgroup and operation.a_in_registers,
+            operation.extended,
+        )
 
     @property
     def cxx(self) -> str:
@@ -228,23 +248,8 @@ def atom_of(operation: Operation) -> Atom | None:
     words = (operation.type_d, operation.type_a, operation.type_b, operation.type_c)
     if operation.tensor_memory or operation.sparse or operation.block_scaled or any(word not in TYPES for word in words):
         return None
-    d, a, b, c = (TYPES[word] for word in words)
     letters = ("T" if operation.majors_a[0] == "K" else "N") + ("N" if operation.majors_b[0] == "K" else "T")
-    return Atom(
-        operation.name,
-        operation.family,
-        operation.kind,
-        *operation.shape,
-        d,
-        a,
-        b,
-        c,
-        operation.threads,
-        capability(operation.arch),
-        "" if operation.warpgroup and a.bits == 16 else letters,
-        operation.warpgroup and operation.a_in_registers,
-        operation.extended,
-    )
+    return Atom.from_operation(operation, TYPES, "" if operation.warpgroup and TYPES[operation.type_a].bits == 16 else letters)
 
 
 def _spelled(name: str) -> str:

@@ -124,7 +124,7 @@ def shared(steps: _Ints, width: int, k_major: bool, line: int) -> SharedImage:
     size = width // 8
     step, row, column = np.meshgrid(np.arange(count), np.arange(rows), np.arange(columns), indexing="ij")
     if k_major:
-        place, leading, stride, pitch = _k_major(step, row, column * size, count, rows, columns * size, line)
+        place, leading, stride, pitch = _k_major(step, row, column * size, rows, columns * size, line)
     else:
         place, leading, stride, pitch = _mn_major(step, row * size, column, rows * size, columns, line)
     place ^= (place >> 7 & (line // 16 - 1)) << 4
@@ -136,9 +136,7 @@ def shared(steps: _Ints, width: int, k_major: bool, line: int) -> SharedImage:
     return SharedImage(data, descriptor, pitch)
 
 
-def _k_major(
-    step: _Ints, row: _Ints, byte: _Ints, count: int, rows: int, step_bytes: int, line: int
-) -> tuple[_Ints, int, int, int]:
+def _k_major(step: _Ints, row: _Ints, byte: _Ints, rows: int, step_bytes: int, line: int) -> tuple[_Ints, int, int, int]:
     """(places in bytes, leading and stride byte offset, bytes between steps); `byte` counts along K."""
     if line == 16:
         leading, stride = 128, 128 * (step_bytes // 16)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from mmagen.core.targets import capability
 from mmagen.mma import catalogue
 from mmagen.mma.atoms import TYPES, Atom, ElementType, find_atom
 
@@ -41,10 +40,6 @@ class PackedAtom(Atom):
     def of_bytes(self) -> Atom:
         """The operation on bytes that has the same registers and the same layouts."""
         return _of_bytes(self.m, self.n, self.k // PER_BYTE)
-
-    @property
-    def k_of_fragments(self) -> int:
-        return self.k // PER_BYTE
 
     def stored(self, letter: str) -> tuple[int, int]:
         return PER_BYTE, 1
@@ -78,18 +73,4 @@ def find_packed(name: str) -> PackedAtom | None:
         return None
     if operation.type_a not in PACKED_TYPES or operation.type_b not in PACKED_TYPES or operation.type_d not in TYPES:
         return None
-    return PackedAtom(
-        name=operation.name,
-        generation=operation.family,
-        kind=operation.kind,
-        m=operation.m,
-        n=operation.n,
-        k=operation.k,
-        type_d=TYPES[operation.type_d],
-        type_a=PACKED_TYPES[operation.type_a],
-        type_b=PACKED_TYPES[operation.type_b],
-        type_c=TYPES[operation.type_c],
-        threads=operation.threads,
-        min_arch=capability(operation.arch),
-        majors="TN",
-    )
+    return PackedAtom.from_operation(operation, TYPES | PACKED_TYPES, "TN")

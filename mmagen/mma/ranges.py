@@ -1,6 +1,6 @@
 """How large random inputs may be: small integers whose sums are exact, and uniform ones whose results D can hold.
 
-The generated projects decide the same in tests/mmagen/operands.cuh; tests/verify compares the two.
+The generated projects decide the same in tests/mmagen/inputs.cuh; tests/verify compares the two.
 """
 
 from __future__ import annotations

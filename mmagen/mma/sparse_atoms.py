@@ -7,11 +7,10 @@ are stored, and 4 bits of metadata name their places. The 32-bit registers of a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mmagen.core.targets import capability
 from mmagen.mma import catalogue
 from mmagen.mma.atoms import TYPES, Atom, find_atom
 from mmagen.mma.forms import METADATA
@@ -177,47 +176,20 @@ def find_sparse(name: str) -> SparseAtom | None:
         return _mma(operation)
     if not operation.warpgroup or operation.a_in_registers:
         return None
-    d, a, b, c = (TYPES[word] for word in (operation.type_d, operation.type_a, operation.type_b, operation.type_c))
     bits = operation.m * operation.k // METADATA[operation.sparsity][0] * 8
-    return SparseAtom(
-        name=operation.name,
-        generation=operation.family,
-        kind=operation.kind,
-        m=operation.m,
-        n=operation.n,
-        k=operation.k,
-        type_d=d,
-        type_a=a,
-        type_b=b,
-        type_c=c,
-        threads=operation.threads,
-        min_arch=capability(operation.arch),
-        majors="" if a.bits == 16 else "TN",
+    return replace(
+        SparseAtom.from_operation(operation, TYPES, "" if TYPES[operation.type_a].bits == 16 else "TN"),
         sparsity=operation.sparsity,
         selectors=32 * WORDS // bits,
+        extended=False,
         from_extended_headers=operation.extended,
     )
 
 
 def _mma(operation: Operation) -> SparseMma:
-    d, a, b, c = (TYPES[word] for word in (operation.type_d, operation.type_a, operation.type_b, operation.type_c))
     columns = WORDS * _GROUPS_OF_WORD // ROWS * SPARSITY[operation.sparsity or ""][0]
-    return SparseMma(
-        name=operation.name,
-        generation=operation.family,
-        kind=operation.kind,
-        m=operation.m,
-        n=operation.n,
-        k=operation.k,
-        type_d=d,
-        type_a=a,
-        type_b=b,
-        type_c=c,
-        threads=operation.threads,
-        min_arch=capability(operation.arch),
-        majors="TN",
-        sparsity=operation.sparsity or "",
-        selectors=columns // operation.k,
+    return replace(
+        SparseMma.from_operation(operation, TYPES, "TN"), sparsity=operation.sparsity or "", selectors=columns // operation.k
     )
 
 

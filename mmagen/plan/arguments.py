@@ -123,6 +123,16 @@ class Tensor:
         return (*pointer, *pitch, *stride)
 
     @property
+    def ld(self) -> str:
+        """Its leading dimension in a struct `args` of C++; 0 where it has none."""
+        return f"args.ld_{self.name}" if self.pitched else "0"
+
+    @property
+    def stride(self) -> str:
+        """Its batch stride, likewise."""
+        return f"args.batch_stride_{self.name}" if self.batched else "0"
+
+    @property
     def shape_text(self) -> str:
         """`(1, n)`."""
         return f"({self.rows.text}, {self.columns.text})"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from mmagen.core.layout_text import IntTuple, LayoutText
+from mmagen.mma.accumulation import Accumulation
 from mmagen.plan.cost import KernelShape
 from mmagen.plan.model import GmemCopy, Operand
 from mmagen.plan.plans import Config
@@ -145,6 +148,14 @@ def gmma_atom(operand: Operand) -> str:
 def gmma_order(operand: Operand) -> str:
     """The mode order of tile_to_shape: across the contiguous mode first, so that each panel is contiguous."""
     return f"cute::Step<{', '.join(map(integer, (1, 2, 3) if operand.contiguous_k else (2, 1, 3)))}>"
+
+
+def accumulation(of: Accumulation) -> dict[str, str]:
+    """Members of mmagen::test::Accumulation by name, without the last ones that have their defaults."""
+    members = {one.name: one for one in fields(of)}
+    while (last := next(reversed(members.values()))).name != "shuffled" and getattr(of, last.name) == last.default:
+        del members[last.name]
+    return {name: str(getattr(of, name)).lower() for name in members}
 
 
 def when(rule: When | None) -> str:

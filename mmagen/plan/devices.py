@@ -10,7 +10,7 @@ from mmagen.core.targets import capability
 @dataclass(frozen=True)
 class Device:
     """name: as on the command line. capability: ten times the compute capability. clock_mhz: boost clock, at which the peaks of
-    the datasheet hold; dram_gbps: GB/s; l2_mb: 10^6 B. clusters: (CTAs of a cluster, clusters that run at once with a CTA on
+    the datasheet hold; dram_gbps: GB/s; clusters: (CTAs of a cluster, clusters that run at once with a CTA on
     an SM) where some SMs stay idle, since a cluster lies within a GPC."""
 
     name: str
@@ -19,7 +19,6 @@ class Device:
     sms: int
     clock_mhz: int
     dram_gbps: int
-    l2_mb: int
     clusters: tuple[tuple[int, int], ...] = ()
 
     def at_once(self, group: int, per_sm: int) -> int:
@@ -31,11 +30,11 @@ class Device:
 # Datasheets and white papers: Tesla V100 SXM2, T4, A100 80 GB SXM, H100 SXM, H200 SXM. The clocks of Hopper are those that the
 # H100 white paper's peaks of tensor cores are stated for. Clusters by cudaOccupancyMaxActiveClusters.
 DEVICES = (
-    Device("v100", "V100 SXM2", 70, 80, 1530, 900, 6),
-    Device("t4", "T4", 75, 40, 1590, 320, 4),
-    Device("a100", "A100 80 GB SXM", 80, 108, 1410, 2039, 40),
-    Device("h100", "H100 SXM", 90, 132, 1830, 3350, 50),
-    Device("h200", "H200 SXM", 90, 132, 1830, 4800, 50, ((4, 30), (8, 15), (16, 7))),
+    Device("v100", "V100 SXM2", 70, 80, 1530, 900),
+    Device("t4", "T4", 75, 40, 1590, 320),
+    Device("a100", "A100 80 GB SXM", 80, 108, 1410, 2039),
+    Device("h100", "H100 SXM", 90, 132, 1830, 3350),
+    Device("h200", "H200 SXM", 90, 132, 1830, 4800, ((4, 30), (8, 15), (16, 7))),
 )
 NAMES = tuple(one.name for one in DEVICES)
 

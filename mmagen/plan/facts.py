@@ -35,6 +35,13 @@ class Facts:
     description: Mapping[str, Any] = field(default_factory=dict)
     columns_of_element: int = 1
 
+    @property
+    def unusual(self) -> tuple[int, ...]:
+        """The last members of mmagen::Interface, as far as one differs from what most kernels have."""
+        values = (self.columns_of_element, self.group_a, self.kept_a, self.packed_b, self.packed_a, self.most_k)
+        differing = [i for i, usual in enumerate((1, 1, 1, 1, 1, 0)) if values[i] != usual]
+        return values[: max(differing, default=-1) + 1]
+
 
 def needs(arch: Sequence[str]) -> str:
     """Devices that code for these targets runs on: "sm_90a"; "sm_80 or later", since PTX is forward compatible."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import ElementType
 from mmagen.plan.operations import Operation
+from mmagen.spec.kernel import Launch
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,8 @@ class TileScheduler:
     tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
     full) or "always" (any that is not full). grouped: how groups are given, "contiguous", "masked" or "pointers"; "" for a
     kernel without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace. launches:
-    CTAs along M and N of the clusters that the compiled kernel can be launched in, each with its tile_n; () if it is compiled
-    for `cluster`. tile_n: columns of a tile that this launch computes, 0 for all. raster: rows of CTA tiles per band.
+    the clusters that the compiled kernel can be launched in; () if it is compiled for `cluster`. tile_n: columns of a tile that
+    this launch computes, 0 for all. raster: rows of CTA tiles per band.
     """
 
     raster_group: int
@@ -206,7 +207,7 @@ class TileScheduler:
     stream_k: str = "never"
     grouped: str = ""
     describes_groups: bool = False
-    launches: tuple[tuple[int, int, int], ...] = ()
+    launches: tuple[Launch, ...] = ()
     tile_n: int = 0
     raster: int = 1
 

@@ -52,10 +52,6 @@ class Operation:
     degree: int = 6
 
     @property
-    def reads_matrix(self) -> bool:
-        return self.word in ("add", "multiply")
-
-    @property
     def text(self) -> str:
         """What it makes of x."""
         return {
@@ -334,7 +330,7 @@ def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iter
                 "s32, s8 or u8",
                 {("epilogue", i, "type"): "s32"},
             )
-        elif one.type and one.type.value == "f64" and scalar.word != "f64":
+        elif one.type == "f64" and scalar.word != "f64":
             yield Fault(
                 ("epilogue", i, "type"),
                 f"f64 values lose bits in an epilogue that computes in {scalar.word}",

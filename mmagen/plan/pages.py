@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mmagen.plan import budgets, cxx
-from mmagen.plan.model import GmemCopy, Operand, TiledMma
+from mmagen.plan.model import Operand, TiledMma
 from mmagen.plan.plans import ProductPlan, TilePlan
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def operand_title(operand: Operand) -> str:
     return f"Operand {operand.letter} ({operand.mode},K)"
 
 
-def copied_operand(plan: ProductPlan, operand: Operand, copies: Sequence[tuple[str, GmemCopy | None]]) -> list[Row]:
+def copied_operand(plan: ProductPlan, operand: Operand) -> list[Row]:
     """An operand copied by threads from global to shared memory and loaded into fragments from there."""
     from mmagen.plan import bank_conflicts  # imports the layout algebra, which is slow
 
@@ -67,8 +66,7 @@ def copied_operand(plan: ProductPlan, operand: Operand, copies: Sequence[tuple[s
     spelled = f"Swizzle<{swizzle.bits},{swizzle.base},{swizzle.shift}>" if swizzle.bits else "no swizzle"
     line = f"lines of {operand.line * operand.packed} elements ({operand.line * operand.element.bytes} B) x {operand.lines}"
     rows: list[Row] = [typed(operand), ("shared memory", f"{line}, {spelled}")]
-    for name, by in copies:
-        assert by
+    for name, by in operand.gmem_copies:
         vectors = operand.extent_mn * operand.extent_k // by.vector
         each = f"{count(vectors // by.threads, 'vector')} of {count(by.vector * operand.packed, 'element')}"
         stored = conflicts(bank_conflicts.copy(operand, by), "per warp and vector")

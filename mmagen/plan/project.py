@@ -32,6 +32,20 @@ class Text:
     reading: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """How test programs change A or B once they are filled, of kernels that read them in a form of their own; of others nothing.
+
+    folder: of templates/project, whose tests/_subject.cuh.j2 has prepare_a() or prepare_b(), and tests/_arguments.cuh.j2 passes
+    what they made. header: that both need. a, b: tags of element types, "" for those that are multiplied.
+    """
+
+    folder: str = ""
+    header: str = ""
+    a: str = ""
+    b: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProjectPlan:
     """Common fields of all plans. family: the registered module of its family; arch: target architectures of the project.

@@ -103,7 +103,7 @@ def one_tile_faults(spec: Spec) -> Iterator[Fault]:
             ("epilogue",),
             f"kernel {spec.kernel} has no list of operations",
             "a mapping such as {out: f16}, or kernel: gemm",
-            {("epilogue",): {"major": spec.epilogue.major} | ({"out": spec.epilogue.out.value} if spec.epilogue.out else {})},
+            {("epilogue",): {"major": spec.epilogue.major} | ({"out": spec.epilogue.out} if spec.epilogue.out else {})},
         )
     if spec.configs:
         yield Fault(

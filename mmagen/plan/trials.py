@@ -15,8 +15,7 @@ from mmagen.spec.scale import BLOCK
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """judge: selects how inputs are drawn and results judged: "product", "pointers" (groups with matrices of their own),
-    "ownership" or "instruction".
+    """judge: the module of verify/emulated/judges that draws inputs and judges results.
 
     cases: (problem, distribution of its inputs). without_workspace: problems whose call gets none though it could use one.
     requires: the oldest architecture with the kernel's instructions. types, majors: for records: types of the operands,

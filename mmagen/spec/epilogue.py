@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from itertools import count
 from typing import Annotated, Any, Literal, get_args
 
@@ -19,38 +18,10 @@ from pydantic import (
 )
 
 from mmagen.core.instead import instead, like
-from mmagen.spec.values import Model, Name, Number, not_empty, refuse, two
+from mmagen.spec.values import Model, Name, Number, interval, not_empty, refuse, two
 
-
-class DataType(StrEnum):
-    """Element types of operands and results."""
-
-    F16 = "f16"
-    BF16 = "bf16"
-    TF32 = "tf32"
-    F32 = "f32"
-    F64 = "f64"
-    C64 = "c64"
-    S8 = "s8"
-    U8 = "u8"
-    S16 = "s16"
-    S32 = "s32"
-    E4M3 = "e4m3"
-    E5M2 = "e5m2"
-
-
-_RealType = Literal[
-    DataType.F16,
-    DataType.BF16,
-    DataType.F32,
-    DataType.F64,
-    DataType.S8,
-    DataType.U8,
-    DataType.S32,
-    DataType.E4M3,
-    DataType.E5M2,
-]
-OutType = Literal[_RealType, DataType.C64]
+_RealType = Literal["f16", "bf16", "f32", "f64", "s8", "u8", "s32", "e4m3", "e5m2"]
+OutType = Literal[_RealType, "c64"]
 TYPES = ", ".join(get_args(OutType))
 
 # Operations without a value, and those with one. An option belongs to the operations that are listed.
@@ -83,15 +54,6 @@ def _free(value: str) -> str:
     if value in _TAKEN or value.startswith(("ld_", "batch_stride_")):
         own = f"own_{value}"
         raise refuse(f"{value!r} is the name of another argument", f"use a name of its own, e.g. {own}", meant=own)
-    return value
-
-
-def _limits(value: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
-    low, high = value
-    if low is None and high is None:
-        raise refuse("the interval has no bound")
-    if low is not None and high is not None and low > high:
-        raise refuse(f"the interval from {low:g} to {high:g} is empty")
     return value
 
 
@@ -135,7 +97,7 @@ class Operation(Model):
         description="gated makes f(x) * y of x in an even column and y in the next one, so that D has half as many columns; "
         "f is relu, gelu, gelu_tanh, silu or sigmoid",
     )
-    clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(_limits)] | None = Field(
+    clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(interval)] | None = Field(
         default=None, description="clamp is [least, most], null for no bound, e.g. [0, 6]"
     )
     amax: _Argument = Field(
@@ -314,13 +276,11 @@ class Epilogue(Model):
         # Whoever asks for D's type and contiguous mode finds them in either form.
         return self.model_copy(update={"out": cast.cast, "major": cast.major or "N"}) if cast else self
 
-    def with_out(self, out: OutType | None) -> Epilogue:
-        """The same with another type of D."""
+    def without_out(self) -> Epilogue:
+        """The same with a D of the accumulators' type."""
         if self.operations is None:
-            return self.model_copy(update={"out": out})
-        kept = tuple(one for one in self.operations if not one.cast)
-        cast = (Operation.model_validate({"cast": out, "major": self.major}),) if out else ()
-        return self.model_copy(update={"out": out, "operations": (*kept, *cast)})
+            return self.model_copy(update={"out": None})
+        return self.model_copy(update={"out": None, "operations": tuple(one for one in self.operations if not one.cast)})
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:

@@ -27,6 +27,7 @@ from mmagen.spec.values import (
     Pair,
     PermutationMode,
     Triple,
+    interval,
     not_empty,
     parts_of_k,
     refuse,
@@ -133,19 +134,9 @@ Sparse = Annotated[
 
 # --- Rules ---------------------------------------------------------------------------------------------------------
 
-
-def _ordered(value: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
-    low, high = value
-    if low is None and high is None:
-        raise refuse("the interval has no bound")
-    if low is not None and high is not None and low > high:
-        raise refuse(f"the interval from {low} to {high} is empty")
-    return value
-
-
 _Product = Annotated[int, Strict(), Field(ge=1, le=_LARGEST_PRODUCT)]
-Interval = Annotated[tuple[Count | None, Count | None], BeforeValidator(two), AfterValidator(_ordered)]
-ProductInterval = Annotated[tuple[_Product | None, _Product | None], BeforeValidator(two), AfterValidator(_ordered)]
+Interval = Annotated[tuple[Count | None, Count | None], BeforeValidator(two), AfterValidator(interval)]
+ProductInterval = Annotated[tuple[_Product | None, _Product | None], BeforeValidator(two), AfterValidator(interval)]
 
 
 def _interval(of: str) -> Any:

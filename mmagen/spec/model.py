@@ -7,7 +7,7 @@ each description states the legal values and shows an example.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -47,6 +47,7 @@ from mmagen.spec.kernel import (
     Tile,
     Warpgroups,
 )
+from mmagen.spec.registered import KERNELS
 from mmagen.spec.scale import SCALE, Scale
 from mmagen.spec.values import COUNT_SCHEMA, Archs, Count, Model, Name, Number, Triple, checked_version, not_empty, refuse
 from mmagen.spec.weights import WEIGHTS, Weights
@@ -54,7 +55,10 @@ from mmagen.spec.weights import WEIGHTS, Weights
 # --- Enumerations --------------------------------------------------------------------------------------------------
 
 
-Kernel = Literal["ownership", "micro", "gemm", "peak"]
+if TYPE_CHECKING:
+    Kernel = str
+else:
+    Kernel = Literal[KERNELS]
 
 # Keys that require a wgmma atom (sm_90a).
 WGMMA_KEYS = (
@@ -270,7 +274,7 @@ class Spec(Model):
         description="mmagen is the version of the spec format and is 1"
     )
     name: Name = Field(description="the name is one C identifier, e.g. sm80_gemm_f16_tn")
-    kernel: Kernel = Field(description="the kernel is ownership, micro, gemm or peak")
+    kernel: Kernel = Field(description=f"the kernel is {', '.join(KERNELS[:-1])} or {KERNELS[-1]}")
     atom: Atom
     layout: Layout = Field(
         default=Layout(a="K", b="K"),

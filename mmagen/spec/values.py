@@ -120,6 +120,16 @@ def not_empty(value: Any) -> Any:
     return value
 
 
+def interval(value: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+    """Refuses one without a bound, and an empty one."""
+    low, high = value
+    if low is None and high is None:
+        raise refuse("the interval has no bound")
+    if low is not None and high is not None and low > high:
+        raise refuse(f"the interval from {low:.15g} to {high:.15g} is empty")
+    return value
+
+
 def _unique(value: tuple[str, ...]) -> tuple[str, ...]:
     twice = sorted({item for item in value if value.count(item) > 1})
     if twice:

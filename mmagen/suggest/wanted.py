@@ -14,7 +14,7 @@ from mmagen.core.targets import capability
 from mmagen.families import kernels_to_begin_with
 from mmagen.mma.atoms import TYPES, Atom
 from mmagen.plan.budgets import OLDEST_ARCH
-from mmagen.plan.devices import DEVICES, Device, device_for
+from mmagen.plan.devices import Device, device_for
 from mmagen.spec.epilogue import OutType
 from mmagen.spec.model import LAYOUTS, Problem
 from mmagen.spec.values import Name
@@ -110,11 +110,6 @@ def _name(kernel: str, arch: str, type_a: str, type_b: str, layout: str) -> str:
     """`sm90_gemm_bf16_tn`."""
     types = type_a if type_a == type_b else f"{type_a}_{type_b}"
     return f"sm{capability(arch)}_{kernel}_{types}_{layout.lower()}"
-
-
-def default_targets() -> tuple[str, ...]:
-    """Targets of the devices whose datasheets are known, the newest first."""
-    return tuple(dict.fromkeys(f"sm_{one.capability}{'a' * (one.capability >= 90)}" for one in reversed(DEVICES)))
 
 
 def _types(word: str, known: Iterable[str]) -> str:

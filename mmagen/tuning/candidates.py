@@ -13,7 +13,7 @@ from mmagen.families.entries import Entry, entries
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
-from mmagen.spec.kernel import CONFIG_KEYS
+from mmagen.spec.kernel import CONFIG_KEYS, Launch
 from mmagen.spec.model import Problem, Spec
 from mmagen.tuning.kernels import AT_LAUNCH, as_configs, decides_at_launch, suffix
 from mmagen.tuning.measure import Machine
@@ -106,7 +106,8 @@ def _planned(base: Spec, keys: Mapping[str, Any]) -> GemmPlan | None:
         return plan
     if not decides_at_launch(plan) or plan.why_not_tile_n(tile_n):
         return None
-    return plan.launched(((*plan.scheduler.cluster, 0), (*plan.scheduler.cluster, tile_n)), tile_n)
+    cluster = plan.scheduler.cluster
+    return plan.launched((Launch(cluster=cluster), Launch(cluster=cluster, tile_n=tile_n)), tile_n)
 
 
 def names_of(plan: GemmPlan) -> tuple[str, str]:

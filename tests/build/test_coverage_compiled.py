@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mmagen.families import REGISTERED
 from mmagen.report.coverage import kernel_name, missed_by_all
+from mmagen.spec.registered import REGISTERED
 
 pytestmark = pytest.mark.nvcc
 

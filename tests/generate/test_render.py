@@ -17,7 +17,7 @@ import mmagen.generate.templates
 from mmagen.build.build import _NOT_COMPILED
 from mmagen.core.errors import UsageError
 from mmagen.core.templates import templates_folder
-from mmagen.families import plan
+from mmagen.families import family_of, plan
 from mmagen.generate.licence import licensed
 from mmagen.generate.render import render
 from mmagen.spec.load import load
@@ -317,6 +317,13 @@ def test_without_pictures_a_project_compiles_to_the_same(name, monkeypatch):
     without = render(made, with_figures=False)
     differing = {path for path in {*whole, *without} if whole.get(path) != without.get(path)}
     assert differing and all(path.startswith(_NOT_COMPILED) for path in differing)
+
+
+def test_the_readme_of_a_family_without_maps_has_no_pictures_of_them(monkeypatch):
+    made = planned("hello_ownership")
+    monkeypatch.setattr(type(family_of(made)), "maps", lambda self, plan: [])
+    files = render(made)
+    assert not any(path.startswith("figures/") for path in files) and b"figures/" not in files["README.md"]
 
 
 def test_a_project_that_is_all_test_is_not_built_without():

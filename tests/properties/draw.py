@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
@@ -42,7 +42,7 @@ _RARE: tuple[tuple[float, Callable[[random.Random], Document]], ...] = (
 )
 _STRIDES = 0.05  # of the specs with problems have strides of a batch
 _RESPELLED = 0.15  # of the specs
-_OUT = [str(value) for value in OutType.__args__]
+_OUT = list(get_args(OutType))
 
 
 class _Dumper(yaml.SafeDumper):

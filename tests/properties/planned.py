@@ -12,10 +12,10 @@ import yaml
 
 from mmagen.core.errors import ABSENT, Diagnostic, MmagenError
 from mmagen.families import family_of
-from mmagen.families.plans import Plan
 from mmagen.families.reading import read
 from mmagen.families.remedies import accepted_changes, as_yaml
 from mmagen.generate.render import render
+from mmagen.plan.project import ProjectPlan
 from tests.properties.draw import Drawn
 
 # The result of one spec, as one line of JSON.
@@ -44,7 +44,7 @@ def limited(seconds: float, *, of_processor: bool = False) -> Iterator[None]:
         signal.signal(number, before)
 
 
-def planned(one: Drawn) -> Plan | Record:
+def planned(one: Drawn) -> ProjectPlan | Record:
     """The plan of an accepted spec, whose project was rendered and whose problems to emulate were chosen; else the record of its
     refusal or of a crash."""
     try:

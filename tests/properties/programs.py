@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mmagen.build.job import BuildResult
-from mmagen.families.plans import Plan
 from mmagen.generate.render import render
+from mmagen.plan.project import ProjectPlan
 from mmagen.toolchain.find import Toolchain
 from tests.properties.together import call_of_nvcc, sources_of
 
@@ -16,7 +16,7 @@ _INCLUDE = re.compile(r'^#include (?:<.*>|"(.*)").*\n', re.MULTILINE)
 _ABOUT = re.compile(r"^#pragma once\n|^// SPDX.*\n", re.MULTILINE)
 
 
-def build_programs(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, arch: str) -> list[BuildResult]:
+def build_programs(plans: Sequence[ProjectPlan], folder: Path, toolchain: Toolchain, arch: str) -> list[BuildResult]:
     """The program of all plans, which runs the test of the one that it is called by, and as its result the build of each.
 
     Raises DoesNotCompile."""
@@ -36,7 +36,7 @@ def build_programs(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, ar
     return results
 
 
-def _tests(plans: Sequence[Plan], folder: Path) -> str:
+def _tests(plans: Sequence[ProjectPlan], folder: Path) -> str:
     """The tests of all in one unit, each in a namespace of its own behind the headers of all."""
     headers: dict[str, None] = {}
     bodies = []

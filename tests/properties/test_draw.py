@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from mmagen.families.plans import Plan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import Spec, json_schema
 from tests.properties import __main__ as runner
 from tests.properties import reach, summary
@@ -21,7 +21,7 @@ LEAST_DRAWN = 2
 
 
 @pytest.fixture(scope="module")
-def results() -> list[Plan | dict]:
+def results() -> list[ProjectPlan | dict]:
     return [planned(Drawn(2026, index)) for index in range(COUNT)]
 
 

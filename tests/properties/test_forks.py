@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from mmagen.core.errors import UsageError
-from mmagen.families.plans import Plan
+from mmagen.plan.project import ProjectPlan
 from tests.properties import summary
 from tests.properties.draw import Drawn
 from tests.properties.forks import verify_each
@@ -38,7 +38,7 @@ def _verify(work: Sequence[Accepted]) -> Iterator[Record]:
 
 
 def _specs(*kinds: int) -> list[Accepted]:
-    return [Accepted(Drawn(1, kind + 5 * i), cast(Plan, None)) for i, kind in enumerate(kinds)]
+    return [Accepted(Drawn(1, kind + 5 * i), cast(ProjectPlan, None)) for i, kind in enumerate(kinds)]
 
 
 @pytest.mark.parametrize("kind", OUTCOMES)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mmagen.families.plans import Plan
 from mmagen.families.reading import read
 from mmagen.plan.plans import ProductPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.session import only_on_a_gpu
 from tests.properties import __main__ as runner
@@ -28,7 +28,7 @@ ARCH = "sm_90a"  # has all operations that the emulator executes
 MOST_REGISTERS = 24  # per thread, of accumulators or fragments; of both where operands are in registers
 
 
-def _small(plan: Plan) -> bool:
+def _small(plan: ProjectPlan) -> bool:
     """Does it compile in a few seconds once the headers are read?"""
     if plan.spec.configs or only_on_a_gpu(plan):
         return False
@@ -38,9 +38,9 @@ def _small(plan: Plan) -> bool:
     return (max(kept) if plan.atom.wgmma else sum(kept)) <= MOST_REGISTERS
 
 
-def _chosen(group: int) -> list[Plan]:
+def _chosen(group: int) -> list[ProjectPlan]:
     """The first small specs of the seed, as many of each family as the group has."""
-    wanted, found = Counter(GROUPS[group]), list[Plan]()
+    wanted, found = Counter(GROUPS[group]), list[ProjectPlan]()
     for spec in drawn(SEED):
         if wanted.total() == 0:
             return found

@@ -11,10 +11,10 @@ from pathlib import Path
 from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx
 from mmagen.core.process import capture
-from mmagen.families.plans import Plan
 from mmagen.generate.render import definitions, render
 from mmagen.host_runtime.build import build_runner, link_library
 from mmagen.host_runtime.library import HostLibrary
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import Toolchain
 from mmagen.verify.emulated.session import only_on_a_gpu, run_tasks, tasks
@@ -36,7 +36,7 @@ class Compiled:
     host: HostLibrary | None
     arch: str
 
-    def of(self, plan: Plan, toolchain: Toolchain) -> Ptx:
+    def of(self, plan: ProjectPlan, toolchain: Toolchain) -> Ptx:
         """As one project's."""
         assert toolchain.nvcc and toolchain.cutlass
         return Ptx(
@@ -56,20 +56,24 @@ class Compiled:
         )
 
 
-def emulate_together(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, arch: str) -> list[Verdict]:
+def emulate_together(plans: Sequence[ProjectPlan], folder: Path, toolchain: Toolchain, arch: str) -> list[Verdict]:
     """Compile the kernels of all plans for `arch` in `folder`, and emulate each. Raises DoesNotCompile."""
     compiled = compile_together(plans, folder, toolchain, arch)
     return [emulate(plan, compiled, folder, toolchain) for plan in plans]
 
 
-def emulate(plan: Plan, compiled: Compiled, folder: Path, toolchain: Toolchain, problems: Sequence[Problem] = ()) -> Verdict:
+def emulate(
+    plan: ProjectPlan, compiled: Compiled, folder: Path, toolchain: Toolchain, problems: Sequence[Problem] = ()
+) -> Verdict:
     """Emulate one of the projects, on the problems that `verify` chooses or on these."""
     runs = run_tasks(tasks(plan, compiled.of(plan, toolchain), problems, 1, None), 1, lambda done, total, what: None)
     build = BuildResult(plan.name, folder, True, arch=(compiled.arch,), kernel=plan.kernel)
     return judge(build, *runs, no_gpu=only_on_a_gpu(plan))
 
 
-def compile_together(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, arch: str, *, host: bool = True) -> Compiled:
+def compile_together(
+    plans: Sequence[ProjectPlan], folder: Path, toolchain: Toolchain, arch: str, *, host: bool = True
+) -> Compiled:
     """The PTX of all, and their host code unless only the PTX is asked for. Raises DoesNotCompile."""
     (folder / "made").mkdir(parents=True)
     if not host:
@@ -81,13 +85,13 @@ def compile_together(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, 
     return Compiled((folder / "made/all.ptx").read_text("utf-8"), library, arch)
 
 
-def _nvcc(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, arch: str, steps: Sequence[str]) -> None:
+def _nvcc(plans: Sequence[ProjectPlan], folder: Path, toolchain: Toolchain, arch: str, steps: Sequence[str]) -> None:
     (folder / "all.cu").write_text("".join(sources_of(plan, folder) for plan in plans), "utf-8")
     target = arch.removeprefix("sm_")
     call_of_nvcc(plans, folder, toolchain, ["-gencode", f"arch=compute_{target},code=compute_{target}", *steps, "all.cu"])
 
 
-def call_of_nvcc(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, steps: Sequence[str]) -> None:
+def call_of_nvcc(plans: Sequence[ProjectPlan], folder: Path, toolchain: Toolchain, steps: Sequence[str]) -> None:
     """Call nvcc in the folder, with the flags of the plans' projects and these. Raises DoesNotCompile."""
     assert toolchain.nvcc and toolchain.host_compiler and toolchain.cutlass
     tools = ["-ccbin", toolchain.host_compiler.path, "-isystem", toolchain.cutlass.path]
@@ -97,12 +101,12 @@ def call_of_nvcc(plans: Sequence[Plan], folder: Path, toolchain: Toolchain, step
         raise DoesNotCompile(done.stderr or done.stdout)
 
 
-def macros_of(plan: Plan) -> tuple[str, ...]:
+def macros_of(plan: ProjectPlan) -> tuple[str, ...]:
     """Those that its project is compiled with; what is compiled together has the same."""
     return tuple(definitions(plan))
 
 
-def sources_of(plan: Plan, folder: Path) -> str:
+def sources_of(plan: ProjectPlan, folder: Path) -> str:
     """The project's translation units, to be put behind one another; its headers go to the folder."""
     units = []
     program_alone = plan.kernel == "peak"

@@ -15,10 +15,10 @@ from typing import cast
 from mmagen.build.build import build, choose_arch
 from mmagen.build.job import BuildResult
 from mmagen.core.targets import capability
-from mmagen.families.plans import Plan
 from mmagen.generate.render import render
 from mmagen.generate.write import write
 from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import Toolchain
 from mmagen.verify.emulated.session import emulated_cases, only_on_a_gpu
@@ -40,7 +40,7 @@ class Accepted:
     """A spec and its plan."""
 
     spec: Drawn
-    plan: Plan
+    plan: ProjectPlan
 
     @property
     def together(self) -> tuple[object, ...]:
@@ -80,7 +80,7 @@ def _compiled_for_all(work: Sequence[Accepted], scratch: Path, toolchain: Toolch
     plans = [one.plan for one in work]
     emulated = not only_on_a_gpu(plans[0])
     compiled = compile_together(plans, scratch / "emulated", toolchain, plans[0].arch[0], host=emulated)
-    others: dict[str, list[Plan]] = {}
+    others: dict[str, list[ProjectPlan]] = {}
     for plan in plans:
         if rest := plan.arch[1:]:
             others.setdefault(min(rest, key=capability), []).append(plan)
@@ -101,7 +101,7 @@ def _emulated(one: Accepted, compiled: Compiled, scratch: Path, toolchain: Toolc
         return failure(one.spec.name, error, "run")
 
 
-def _cases(plan: Plan) -> Iterator[tuple[Problem, str]]:
+def _cases(plan: ProjectPlan) -> Iterator[tuple[Problem, str]]:
     """What of a project's kernels is emulated."""
     if "" in plan.by_config:
         yield from emulated_cases(plan)

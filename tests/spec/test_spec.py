@@ -10,7 +10,6 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from mmagen.core.layout_text import LayoutText
-from mmagen.spec.epilogue import DataType
 from mmagen.spec.model import LAYOUTS, WGMMA_KEYS, Layout, Problem, Spec, json_schema
 
 LEAST = {"mmagen": 1, "name": "g", "kernel": "micro", "atom": "SM80_16x8x16_F32F16F16F32_TN"}
@@ -331,8 +330,3 @@ def test_a_batch_stride_that_is_not_set_is_not_written() -> None:
     plain, shared = Problem(shape=(4, 5, 6)), Problem(shape=(4, 5, 6), batch=2, batch_stride_a=0)
     assert not any("stride" in key for key in plain.model_dump()) and not plain.has_batch_strides
     assert shared.model_dump()["batch_stride_a"] == 0 and Problem.model_validate(shared.model_dump()) == shared
-
-
-def test_data_types_are_strings() -> None:
-    assert [str(t) for t in DataType] == ["f16", "bf16", "tf32", "f32", "f64", "c64", "s8", "u8", "s16", "s32", "e4m3", "e5m2"]
-    assert spec(epilogue={"out": "f16"}).epilogue.out is DataType.F16

@@ -10,8 +10,8 @@ from typing import Any
 
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.families import plan
-from mmagen.families.plans import Plan
 from mmagen.generate.write import write
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated.session import run_task, tasks
@@ -22,7 +22,7 @@ from tests.support.mutations import project
 class Compiled:
     """A spec's plan, and its kernels and host code for the emulator."""
 
-    plan: Plan
+    plan: ProjectPlan
     ptx: Ptx
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mmagen.cli.build import load_specs
-from mmagen.families.plans import Plan
+from mmagen.plan.project import ProjectPlan
 from tools.gpu_round.jobs import COMPILE, Ended, Job, Outcome, text_of
 
 _CHUNK_S = 60.0  # of compilation; CMake asks the compilers for seconds before the first step of a chunk
@@ -54,13 +54,13 @@ def asked(targets: Sequence[Path], max_dim: int) -> tuple[list[Asked], list[Outc
     return sorted(unique.values(), key=lambda one: -one.cost), refused
 
 
-def limit(plan: Plan, max_dim: int) -> int:
+def limit(plan: ProjectPlan, max_dim: int) -> int:
     """`max_dim`, or more if that would leave none of the plan's problems: then the extent of its smallest one."""
     extents = [max(problem.shape) for problem in plan.problems]
     return max(max_dim, min(extents)) if extents and max_dim else max_dim
 
 
-def _cost(plan: Plan) -> float:
+def _cost(plan: ProjectPlan) -> float:
     return _PROGRAM_S + _KERNEL_S * max(1, len(getattr(plan, "configs", ())))
 
 

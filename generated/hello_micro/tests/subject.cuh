@@ -29,9 +29,7 @@ struct Subject {
   static constexpr char kBMajor = 'K';
   static constexpr char kDMajor = 'N';
   // aligned, chunk, kept, nearest, promoted, turns, shuffled
-  static constexpr mmagen::test::Accumulation kAccumulation = {
-      24, 8, 23, false,
-      0, 1, false};
+  static constexpr mmagen::test::Accumulation kAccumulation = {24, 8, 23, false, 0, 1, false};
   static constexpr bool kFixedShape = true;
   static constexpr int kTileM = 32;
   static constexpr int kTileN = 32;

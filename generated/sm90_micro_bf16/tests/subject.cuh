@@ -29,9 +29,7 @@ struct Subject {
   static constexpr char kBMajor = 'K';
   static constexpr char kDMajor = 'N';
   // aligned, chunk, kept, nearest, promoted, turns, shuffled
-  static constexpr mmagen::test::Accumulation kAccumulation = {
-      25, 16, 23, false,
-      0, 1, false};
+  static constexpr mmagen::test::Accumulation kAccumulation = {25, 16, 23, false, 0, 1, false};
   static constexpr bool kFixedShape = true;
   static constexpr int kTileM = 64;
   static constexpr int kTileN = 64;

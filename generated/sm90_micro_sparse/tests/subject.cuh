@@ -21,9 +21,7 @@ struct Subject {
   static constexpr int kN = 32;
   static constexpr int kK = 32;
   // aligned, chunk, kept, nearest, promoted, turns, shuffled
-  static constexpr mmagen::test::Accumulation kAccumulation = {
-      25, 16, 23, false,
-      0, 1, false};
+  static constexpr mmagen::test::Accumulation kAccumulation = {25, 16, 23, false, 0, 1, false};
   static constexpr int kBitsA = 16;
   static constexpr int kBitsB = 16;
   static constexpr int kShiftA = 0;

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from functools import cache
 
-from mmagen.core.process import capture
+from mmagen.core.demangled import demangled
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.ptx.model import Module
 
@@ -22,7 +20,7 @@ def entry_named(module: Module, name: str | None) -> str:
     found = entries if name is None else [entry for entry in entries if name in entry]
     if not found and name is not None:
         wanted = name.replace(" ", "")
-        readable = demangled(tuple(entries))
+        readable = demangled(entries)
         found = [entry for entry, text in zip(entries, readable, strict=True) if wanted in text.replace(" ", "")]
     if len(found) == 1:
         return found[0]
@@ -32,16 +30,5 @@ def entry_named(module: Module, name: str | None) -> str:
 
 
 def _listed(entries: Sequence[str]) -> list[str]:
-    readable = demangled(tuple(entries))
+    readable = demangled(entries)
     return [entry if entry == text else f"{entry}  {text}" for entry, text in zip(entries, readable, strict=True)]
-
-
-@cache
-def demangled(names: tuple[str, ...]) -> tuple[str, ...]:
-    """C++ names as in the source; unchanged where c++filt is not installed."""
-    program = shutil.which("c++filt")
-    if not program or not names:
-        return names
-    done = capture([program, *names], timeout_s=20.0)
-    lines = tuple(done.stdout.splitlines())
-    return lines if done.exit_code == 0 and len(lines) == len(names) else names

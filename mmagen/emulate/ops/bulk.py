@@ -67,7 +67,7 @@ def _load(
     for n, lane in enumerate(lanes.tolist()):
         targets = copy_targets(X, i, lane, homes[n], places[n], None if masks is None else int(masks[n]))
         tensor = X.bulk.tensor(i, lane, int(maps[n]))
-        box = coordinates_of(X, at, lane)
+        box = coordinates_of(at, lane)
         X.bulk.load(i, lane, tensor, box, targets)
         X.prefetches.load((int(maps[n]), box))
         for _ in targets:
@@ -82,7 +82,7 @@ def _store(
     for n, lane in enumerate(lanes.tolist()):
         tensor = X.bulk.tensor(i, lane, int(maps[n]))
         function = None if operation is None else tensor_reduction(operation, tensor.kind)
-        X.bulk.store(i, lane, tensor, coordinates_of(X, at, lane), int(where[n]), function)
+        X.bulk.store(i, lane, tensor, coordinates_of(at, lane), int(where[n]), function)
         _count(X, i, tensor)
 
 

@@ -140,7 +140,7 @@ def tensor_place(e: Emitter, place: Vector) -> str:
     return f"{where}, [{', '.join(e.source(x, 's32') for x in elements_of(coordinates))}]"
 
 
-def coordinates_of(X: Batch, at: list[Values], lane: int) -> tuple[int, ...]:
+def coordinates_of(at: list[Values], lane: int) -> tuple[int, ...]:
     """The coordinates of one lane."""
     return tuple(int(values[0] if len(values) == 1 else values[lane]) for values in at)
 
@@ -149,7 +149,7 @@ def _boxes(X: Batch, mask: Mask | None, i: Instruction, maps: Values, at: list[V
     lanes, where = split(X, mask, maps)
     for lane, place in zip(lanes.tolist(), where.tolist(), strict=True):
         X.bulk.tensor(i, lane, place)
-        X.prefetches.prefetch(i, (place, coordinates_of(X, at, lane)))
+        X.prefetches.prefetch(i, (place, coordinates_of(at, lane)))
 
 
 def _bulk_prefetch(X: Batch, mask: Mask | None, i: Instruction, address: Values, size: Values) -> None:

@@ -75,7 +75,7 @@ class WgmmaGemm:
         default = grouped.default_problems(spec.grouped) if spec.grouped else default_problems()
         problems = spec.problems or operations.as_applied(spec, mixed_gemm.addressable(spec, default))
         if wrong_type:  # the rules of the epilogue hold for a type that accumulators are converted to
-            usable = spec.model_copy(update={"epilogue": spec.epilogue.with_out(None)})
+            usable = spec.model_copy(update={"epilogue": spec.epilogue.without_out()})
             raise SpecFaults((*faults, *wgmma_rules.faults(usable)))
         scalar = budgets.scalar_type(atom, rules.out_type(spec, atom))
         faults += [*rules.problem_faults(spec, scalar, problems), *operations.faults(spec, scalar, problems)]
@@ -93,8 +93,8 @@ class WgmmaGemm:
         yield from mixed_gemm.problem_faults(plan.spec, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
-        split = ("pieces",) if plan.mainloop.pieces else ("hopper_dense",)
-        host = ("mixed",) if plan.mainloop.weights else () if plan.scheduler.grouped else split
+        without = plan.scheduler.grouped or plan.mainloop.pieces  # a kernel for operands that TMA cannot address
+        host = ("mixed",) if plan.mainloop.weights else () if without else ("hopper_dense",)
         return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
@@ -103,6 +103,7 @@ class WgmmaGemm:
         return {
             **library.context(plan, config),
             "launch": grouped.LAUNCHES[plan.scheduler.grouped],
+            "workspace": grouped.WORKSPACES[plan.scheduler.grouped],
             "unaligned": not plan.scheduler.grouped,
             "sources": [*library.sources(plan), *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])],
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",

@@ -29,6 +29,7 @@ SIZES = {
     "pointers": pointers.SIZES,
 }
 LAUNCHES = {"": "sm90", "contiguous": "sm90_grouped", "masked": "sm90_grouped", "pointers": "sm90_pointers"}
+WORKSPACES = {"": "sm90", "contiguous": "", "masked": "", "pointers": "sm90_pointers"}
 
 
 def breaches(spec: Spec, mma: TiledMma) -> Iterator[Breach]:

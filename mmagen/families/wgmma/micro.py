@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mmagen.core.errors import Fault, SpecFaults
+from mmagen.families.micro import Micro
 from mmagen.families.wgmma import decisions, one_tile
 from mmagen.families.wgmma.page import panels
 from mmagen.families.wgmma.rules import micro_faults
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, sentences, tiling
-from mmagen.plan.devices import Device
-from mmagen.plan.launch import Numbers
-from mmagen.plan.maps import Map, of_product
 from mmagen.plan.model import Epilogue, Operand, TiledMma
 from mmagen.plan.operands import gmem_copy
 from mmagen.plan.plans import MicroPlan
-from mmagen.plan.trials import Trials
-from mmagen.plan.trials import one_tile as trials_of_one_tile
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 
-class _WgmmaMicro:
+class _WgmmaMicro(Micro):
     def builds(self, atom: str) -> bool:
         found = find_atom(atom)
         return found is not None and found.wgmma
@@ -71,17 +67,8 @@ class _WgmmaMicro:
             fragment_registers=fragments,
         )
 
-    def problem_faults(self, plan: MicroPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        return rules.one_tile_problem_faults(plan.spec, plan.tile, problems)
-
     def parts(self, plan: MicroPlan) -> tuple[str, ...]:
         return "common", "package", "product", "micro", "micro_wgmma"
-
-    def context(self, plan: MicroPlan, config: str) -> Mapping[str, Any]:
-        return {"decisions": sentences.DECISIONS, "launch": "micro", "sources": [plan.name]}
-
-    def trials(self, plan: MicroPlan) -> Trials:
-        return trials_of_one_tile(plan)
 
     def page(self, plan: MicroPlan) -> list[pages.Section]:
         which = "A of the whole tile" if plan.fragment_registers else "none in registers"
@@ -91,12 +78,6 @@ class _WgmmaMicro:
             ("Registers per thread", pages.registers(plan, plan.fragment_registers, which, ctas_per_sm=1)),
             ("Shared memory per CTA", [pages.one_stage(plan), pages.smem_together(plan)]),
         ]
-
-    def numbers(self, plan: MicroPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
-        return []
-
-    def maps(self, plan: MicroPlan) -> list[Map]:
-        return of_product(plan)
 
     def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
         row = 1024 // atom.type_a.bits  # of 128 bytes, the widest swizzle

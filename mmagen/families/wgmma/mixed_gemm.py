@@ -12,7 +12,7 @@ from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.sparse_rules import with_aligned_lines
 from mmagen.plan import sentences
 from mmagen.plan.operands import VECTOR_BYTES
-from mmagen.plan.project import Text
+from mmagen.plan.project import Prepared, Text
 from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
@@ -23,13 +23,14 @@ _READING = (("weight_conversion", "how weights are converted in registers"),)
 
 def context(plan: WgmmaGemmPlan) -> Mapping[str, Any]:
     """Variables of templates that differ from those of every wgmma GEMM."""
-    if not plan.mainloop.weights:
+    if not plan.spec.weights:
         return {}
     return {
         "launch": "sm90_mixed",
         "unaligned": False,
         "sources": [*library.sources(plan)],
         "partials": ("mixed/include/NAME/_weights.cuh.j2",),
+        "prepared": Prepared("mixed", "weights", b=f"weight_{plan.spec.weights.type}"),
     }
 
 

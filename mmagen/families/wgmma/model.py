@@ -16,6 +16,7 @@ from mmagen.plan.model import MOST_BOX_LINES, Mainloop, Operand
 from mmagen.plan.operations import SUMS, columns_of_element
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.policies import Policy
+from mmagen.spec.kernel import Launch
 
 TILE_N = Policy(
     "mmagen::Sm90MainloopTileN<Config>",
@@ -104,12 +105,12 @@ class WgmmaGemmPlan(GemmPlan):
     @property
     def launched_atoms(self) -> tuple[Atom, ...]:
         """The wgmmas of launches that compute so many columns of a tile, the widest first; () if all compute whole tiles."""
-        if not any(tile_n for _, _, tile_n in self.scheduler.launches):
+        if not any(one.tile_n for one in self.scheduler.launches):
             return ()
-        found = sorted({tile_n or self.atom.n for _, _, tile_n in self.scheduler.launches}, reverse=True)
+        found = sorted({one.tile_n or self.atom.n for one in self.scheduler.launches}, reverse=True)
         return tuple(atom for n in found if (atom := with_columns(self.atom, n)))
 
-    def launched(self, launches: tuple[tuple[int, int, int], ...], tile_n: int) -> Self:
+    def launched(self, launches: tuple[Launch, ...], tile_n: int) -> Self:
         one = super().launched(launches, tile_n)
         if not one.launched_atoms:
             return one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +13,18 @@ from mmagen.families.wgmma.page import panels
 from mmagen.families.wgmma.rules import micro_faults
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import pages, rules, tiling
-from mmagen.plan.devices import Device
-from mmagen.plan.launch import Numbers
-from mmagen.plan.maps import Map, tables
+from mmagen.plan.maps import tables
 from mmagen.plan.model import Operand, TiledMma
 from mmagen.plan.plans import OwnershipPlan
-from mmagen.plan.trials import Trials
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
     from mmagen.families.protocol import Family
 
 
-class _WgmmaOwnership:
+class _WgmmaOwnership(ownership.Ownership):
+    header = "sm90_ownership_kernel"
+
     def builds(self, atom: str) -> bool:
         found = find_atom(atom)
         return found is not None and found.wgmma
@@ -53,7 +52,7 @@ class _WgmmaOwnership:
             spec=spec,
             spec_sha=sha,
             arch=rules.compiled_for(spec, atom),
-            text=ownership.text(atom, tile, "sm90_ownership_kernel"),
+            text=self.text(atom, tile),
             problems=problems,
             atom=atom,
             tiled_mma=mma,
@@ -64,27 +63,12 @@ class _WgmmaOwnership:
             smem_bytes=one_tile.smem_bytes(*staged),
         )
 
-    def problem_faults(self, plan: OwnershipPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
-        return rules.one_tile_problem_faults(plan.spec, plan.tile, problems)
-
     def parts(self, plan: OwnershipPlan) -> tuple[str, ...]:
         return "common", "package", "ownership", "ownership_wgmma"
 
-    def context(self, plan: OwnershipPlan, config: str) -> Mapping[str, Any]:
-        return ownership.context(plan, "sm90_ownership_kernel")
-
-    def trials(self, plan: OwnershipPlan) -> Trials:
-        return replace(ownership.trials(plan), smem_bytes=plan.smem_bytes)
-
     def page(self, plan: OwnershipPlan) -> list[pages.Section]:
         staged: list[pages.Section] = [(pages.operand_title(one), [pages.typed(one), panels(one)]) for one in plan.staged]
-        return [*ownership.page(plan), *staged]
-
-    def numbers(self, plan: OwnershipPlan, device: Device, ptxas: Mapping[str, int]) -> list[Numbers]:
-        return []
-
-    def maps(self, plan: OwnershipPlan) -> list[Map]:
-        return ownership.maps_of(plan)
+        return [*super().page(plan), *staged]
 
     def first_keys(self, atom: Atom) -> Iterator[Mapping[str, Any]]:
         yield {}

@@ -27,6 +27,7 @@ def context(plan: WgmmaGemmPlan) -> Mapping[str, Any]:
         return {}
     return {
         "launch": "sm90_pieces",
+        "workspace": "sm90_pieces",
         "unaligned": False,
         "sources": [*library.sources(plan)],
         "partials": ("pieces/include/NAME/_pieces.cuh.j2",),

@@ -69,6 +69,7 @@ class _SparseGemm(WgmmaGemm):
             "sources": [*library.sources(plan), f"{plan.name}_compress"],
             "partials": ("sparse/include/NAME/_sparse.cuh.j2",),
             "format": sparse.format_of(plan),
+            "prepared": sparse.PREPARED,
         }
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:

@@ -94,7 +94,7 @@ def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Itera
             f"a warp stores {columns} {out.word} of a row of D, which are {columns * out.bytes} B, and TMA "
             f"stores at least {least}",
             f"an atom whose N is a multiple of {least // out.bytes}, a wider epilogue.out, or epilogue.major {other}",
-            ({"epilogue": spec.epilogue.with_out(None)},),
+            ({"epilogue": spec.epilogue.without_out()},),
         )
 
 

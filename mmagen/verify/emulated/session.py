@@ -6,40 +6,32 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
+from importlib import import_module
 from multiprocessing import get_start_method
 from typing import Any, cast
-
-import numpy as np
-import numpy.typing as npt
 
 import mmagen
 from mmagen.build.ptx import Ptx
 from mmagen.core.errors import ExitCode, MmagenError, UsageError
 from mmagen.core.targets import capability
-from mmagen.emulate import NEWEST, EmulationError, GlobalMemory, Report, defect
+from mmagen.emulate import NEWEST, EmulationError, defect
 from mmagen.families import family_of
 from mmagen.families.library import choose
-from mmagen.families.plans import Plan
 from mmagen.host_runtime.library import HostError, HostTimeoutError
 from mmagen.plan.operations import as_applied
-from mmagen.plan.plans import GemmPlan, OwnershipPlan, ProductPlan
+from mmagen.plan.plans import GemmPlan, ProductPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.plan.trials import as_written, few_rows_problems
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import further_calls, host
-from mmagen.verify.emulated.compare import compare
-from mmagen.verify.emulated.findings import with_findings
-from mmagen.verify.emulated.matrices import operands
-from mmagen.verify.emulated.matrix import Operands
+from mmagen.verify.emulated import host
 from mmagen.verify.emulated.order import Order
-from mmagen.verify.emulated.parts import parts_of
-from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
 
 
 def tasks(
-    plan: Plan,
+    plan: ProjectPlan,
     ptx: Ptx,
     problems: Sequence[Problem],
     seed: int,
@@ -85,7 +77,7 @@ def tasks(
     ]
 
 
-def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:
+def emulated_cases(plan: ProjectPlan, library: GemmPlan | None = None) -> tuple[tuple[Problem, str], ...]:
     """What of one kernel is emulated: the trials of its family, then the small problems of its spec, or of those of its library
     the ones that go to this kernel."""
     trials = family_of(plan).trials(plan)
@@ -102,7 +94,7 @@ def emulated_cases(plan: Plan, library: GemmPlan | None = None) -> tuple[tuple[P
     return (*cases, *((problem, cases[0][1]) for problem in as_written(gemm, own, cases)))
 
 
-def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
+def left_out_by(plan: ProjectPlan, max_dim: int | None) -> list[Problem]:
     """The problems of the trials with an extent above max_dim."""
     plans = [plan] if "" in plan.by_config else [config.plan for config in cast(GemmPlan, plan).configs]
     if max_dim is None:
@@ -110,7 +102,7 @@ def left_out_by(plan: Plan, max_dim: int | None) -> list[Problem]:
     return [problem for one in plans for problem, _ in family_of(one).trials(one).cases if max(problem.shape) > max_dim]
 
 
-def only_on_a_gpu(plan: Plan) -> str:
+def only_on_a_gpu(plan: ProjectPlan) -> str:
     """Why it cannot be emulated, or ""."""
     trials = family_of(plan).trials(plan)
     if trials.refusal:
@@ -201,7 +193,7 @@ def run_task(task: Task) -> RunResult:
     """Emulate and judge one task. What the kernel does wrong, unsupported PTX included, is in the result."""
     start = time.monotonic()
     try:
-        outcome = _JUDGES[family_of(task.plan).trials(task.plan).judge](task)
+        outcome = _judge(task)
     except (EmulationError, HostError) as error:
         outcome = {"disposition": "failed", "reason": str(error)}
         if isinstance(error, HostTimeoutError):
@@ -214,6 +206,12 @@ def run_task(task: Task) -> RunResult:
         # A defect of the judge costs the verdict of one kernel, not the whole run.
         outcome = {"disposition": "failed", "reason": str(defect("in its verification", error))}
     return _result(task, outcome, time.monotonic() - start)
+
+
+def _judge(task: Task) -> dict[str, Any]:
+    module = import_module(f"mmagen.verify.emulated.judges.{family_of(task.plan).trials(task.plan).judge}")
+    outcome: dict[str, Any] = module.judge(task)
+    return outcome
 
 
 def _result(task: Task, outcome: dict[str, Any], seconds: float) -> RunResult:
@@ -239,72 +237,3 @@ def _facts(task: Task) -> dict[str, Any]:
         "spec_sha": plan.spec_sha,
         "seed": task.seed,
     }
-
-
-def _multiply(task: Task) -> dict[str, Any]:
-    data = operands(task.product, task.problem, task.distribution, task.seed)
-    written, reports = multiply(task, data)
-    if task.checks:
-        for part in parts_of(task.product):
-            part.check(task, data)
-        further_calls.check(task)
-    outcome = _judged(task, data, written, reports)
-    if task.takes_workspace:
-        outcome["details"]["workspace"] = task.workspace
-    return outcome
-
-
-def _judged(task: Task, data: Operands, written: npt.NDArray[Any], reports: Sequence[Report]) -> dict[str, Any]:
-    found = compare(task.product, task.problem, data, written, task.distribution)
-    outcome = {
-        "max_abs_err": found.max_abs_err,
-        "max_rel_err": found.max_rel_err,
-        "bound": found.bound,
-        "disposition": "passed",
-        "reason": None,
-    }
-    return outcome | with_findings(found.reason, reports)
-
-
-def _instruction(task: Task) -> dict[str, Any]:
-    from mmagen.verify.emulated.instruction import emulate
-
-    done = emulate(task)
-    of = done.outcome
-    outcome = {"disposition": "passed", "reason": None, "max_abs_err": of.worst_error, "bound": of.bound}
-    return outcome | with_findings(of.reason, [done.report])
-
-
-def _ownership(task: Task) -> dict[str, Any]:
-    memory, tables = GlobalMemory(), cast(OwnershipPlan, task.plan).ownership
-    addresses = {}
-    for name, table in zip("abc", tables, strict=True):
-        planes = np.zeros((len(table.elements), table.rows * table.columns), np.int32)
-        addresses[name] = memory.allocate(name, planes)
-    captured = host.launch_of(task, task.symbol("stamp"), [addresses[name] for name in "abc"])
-    report = host.emulate(task, captured, memory)
-    wrong = ""
-    for name, table in zip("abc", tables, strict=True):
-        expected = np.zeros((len(table.elements), table.rows * table.columns), np.int32)
-        for thread, values in enumerate(table.elements):
-            expected[thread, list(values)] = np.arange(1, len(values) + 1)
-        stamped = memory.read(name, np.int32).reshape(expected.shape)
-        if (stamped != expected).any():
-            thread, element = map(int, np.argwhere(stamped != expected)[0])
-            wrong = (
-                f"{table.matrix}({element // table.columns},{element % table.columns}), thread {thread}: stamped "
-                f"{stamped[thread, element]}, the layout algebra says {expected[thread, element]}"
-            )
-    outcome = {"disposition": "passed", "reason": None, "max_abs_err": 1.0 if wrong else 0.0, "bound": 0.0}
-    return outcome | with_findings(wrong, [report])
-
-
-def _pointers(task: Task) -> dict[str, Any]:
-    from mmagen.verify.emulated.pointers import judge
-
-    if task.checks:
-        further_calls.check(task)
-    return judge(task)
-
-
-_JUDGES = {"product": _multiply, "pointers": _pointers, "instruction": _instruction, "ownership": _ownership}

@@ -7,8 +7,8 @@ from typing import cast
 
 from mmagen.build.ptx import Ptx
 from mmagen.families.library import choose
-from mmagen.families.plans import Plan
 from mmagen.plan.plans import GemmPlan, ProductPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import Problem
 
 
@@ -19,7 +19,7 @@ class Task:
     one launch. workspace: whether the call gets the workspace that it can use. checks: whether what is asked once for each kernel
     is asked with this problem. relaunches: whether launches that leave flags in the workspace are executed a second time."""
 
-    plan: Plan
+    plan: ProjectPlan
     ptx: Ptx
     problem: Problem
     distribution: str

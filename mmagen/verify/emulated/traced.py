@@ -11,11 +11,11 @@ from mmagen.build.ptx import compile_ptx
 from mmagen.core.errors import BuildError, UsageError
 from mmagen.emulate import EmulationError, Event
 from mmagen.families import pipelines
-from mmagen.families.plans import Plan
 from mmagen.generate.render import render
 from mmagen.generate.write import write
 from mmagen.host_runtime.library import HostError
 from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.identity import open_cache
 from mmagen.toolchain.model import Toolchain
@@ -27,7 +27,7 @@ _MORE = 2  # k tiles than stages
 _TILES = 3  # of a cluster, along N: the emulated device runs one cluster at a time where there are so few
 
 
-def trace(plan: Plan, toolchain: Toolchain) -> list[Event]:
+def trace(plan: ProjectPlan, toolchain: Toolchain) -> list[Event]:
     """Compiles the kernel and emulates it. Raises UsageError for what is no gemm, for a library and for what is not
     emulated, BuildError if it does not compile, and EmulationError."""
     if not pipelines(plan):

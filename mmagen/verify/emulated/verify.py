@@ -15,7 +15,7 @@ from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import SpecError, SpecFaults, UsageError
 from mmagen.families import plan
-from mmagen.families.plans import Plan
+from mmagen.plan.project import ProjectPlan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.spec.values import REFUSED
@@ -83,7 +83,7 @@ def emulate_all(
     return [verdict for verdict in verdicts if verdict]
 
 
-def _skipped(plan: Plan, work: Sequence[Task], max_dim: int | None, why: str) -> list[tuple[str, str]]:
+def _skipped(plan: ProjectPlan, work: Sequence[Task], max_dim: int | None, why: str) -> list[tuple[str, str]]:
     """The problems of the spec that are not emulated and those that max_dim leaves out, each with the reason."""
     done = {task.problem for task in work}
     replaced = only_on_a_gpu(plan) or f"replaced by small problems in emulation ({why})"
@@ -92,13 +92,13 @@ def _skipped(plan: Plan, work: Sequence[Task], max_dim: int | None, why: str) ->
     return [*rows, *((problem.text, f"larger than --max-dim {max_dim}") for problem in left_out)]
 
 
-def _other_targets(plan: Plan, ptx: Ptx, asked: str | None) -> list[tuple[str, str]]:
+def _other_targets(plan: ProjectPlan, ptx: Ptx, asked: str | None) -> list[tuple[str, str]]:
     """The architectures of the spec whose PTX is not emulated."""
     others = [] if asked or only_on_a_gpu(plan) else [arch for arch in plan.arch if arch != ptx.arch]
     return [(f"for {arch}", f"the PTX for {ptx.arch} is emulated; --arch {arch} emulates this") for arch in others]
 
 
-def _plan(project: Path) -> Plan:
+def _plan(project: Path) -> ProjectPlan:
     """The plan of a project, from the spec that it carries. Raises UsageError or SpecError."""
     path = project / "spec.yaml"
     try:
@@ -114,12 +114,17 @@ def _plan(project: Path) -> Plan:
 
 
 def _compile(
-    projects: Sequence[Path], plans: Sequence[Plan], toolchain: Toolchain, arch: str | None, at_once: int, progress: Progress
+    projects: Sequence[Path],
+    plans: Sequence[ProjectPlan],
+    toolchain: Toolchain,
+    arch: str | None,
+    at_once: int,
+    progress: Progress,
 ) -> list[Ptx]:
     done = 0
     cache = open_cache(toolchain, os.environ) if toolchain.nvcc else None
 
-    def one(project: Path, of: Plan) -> Ptx:
+    def one(project: Path, of: ProjectPlan) -> Ptx:
         nonlocal done
         ptx = compile_ptx(project, toolchain, arch, host=not only_on_a_gpu(of), cache=cache, pool=units)
         done += 1

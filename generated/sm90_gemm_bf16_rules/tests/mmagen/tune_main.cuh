@@ -1,47 +1,27 @@
 // SPDX-License-Identifier: MIT-0
-// The program tests/tune.cu: verifies and times each kernel of a library on many problems, beside cuBLASLt.
-//
-// A kernel is timed on a problem only after its result there was right. Launches are timed in CUDA graphs, on operands that
-// rotate past the L2; all candidates of a problem take turns, in a new order in each round.
+// The program tests/tune.cu: verifies and times each kernel of a library on many problems.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <functional>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "device.cuh"
+#include "heat.cuh"
 #include "judge.cuh"
-#include "launch_graph.cuh"
-#include "operands.cuh"
 #include "options.cuh"
 #include "record.cuh"
 #include "session.cuh"
-#include "turns.cuh"
-#if defined(MMAGEN_WITH_CUBLASLT)
-#include "baseline.cuh"
-#endif
 
 namespace mmagen::test {
 inline namespace v0_1 {
 
 inline constexpr int kExitRunFailed = 4;
-
-/// One kernel of a library; returns a status of the C interface.
-struct NamedKernel {
-  char const* name;
-  int (*run)(Call const& call, cudaStream_t stream);
-};
-
-// --- the machine ---
 
 static __global__ void occupancy_probe_kernel() {}
 
@@ -76,281 +56,6 @@ inline void describe_machine() {
   }
   std::cout << "}}}\n" << std::flush;
 }
-
-// --- operands that rotate ---
-
-/// Sets of operands in one allocation for each matrix, 256-byte aligned, so many that a round of launches moves 200 MB.
-template <class Subject>
-class RotatingOperands {
- public:
-  RotatingOperands(Problem const& problem, Call const& like) : problem_(problem), call_(like) {
-    double const bytes = call_.a.bytes() + call_.b.bytes() + call_.d.bytes();
-    count_ = static_cast<int>(std::max(1.0, std::min(kMostSets, std::ceil(kRotatedBytes / bytes))));
-    std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
-    check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-    double const affordable = std::floor(0.75 * static_cast<double>(free_bytes) / bytes);
-    count_ = static_cast<int>(std::max(1.0, std::min(static_cast<double>(count_), affordable)));
-    a_ = allocated(call_.a);
-    b_ = allocated(call_.b);
-    d_ = allocated(call_.d);
-  }
-
-  void fill(Draw const& draw, uint64_t seed, cudaStream_t stream) const {
-    for (int set = 0; set < count_; ++set) {
-      Call const one = call(set);
-      auto const fill = [&](double reach, int64_t group, uint64_t tag) {
-        return Fill{draw.distribution, reach, group, draw.positive, splitmix64(seed + static_cast<uint64_t>(set) ^ tag << 60)};
-      };
-      fill_matrix<typename Subject::A>(one.a, fill(draw.reach_a, draw.group, 0xa), stream);
-      fill_matrix<typename Subject::B>(one.b, fill(draw.reach_b, 1, 0xb), stream);
-    }
-    check(cudaStreamSynchronize(stream), "filling the input sets");
-  }
-
-  int count() const { return count_; }
-
-  Call call(int set) const {
-    Call one = call_;
-    one.a.data = at(a_, call_.a, set);
-    one.b.data = at(b_, call_.b, set);
-    one.d.data = at(d_, call_.d, set);
-    return one;
-  }
-
- private:
-  static constexpr double kRotatedBytes = 2e8;
-  static constexpr double kMostSets = 256;
-
-  static std::size_t set_bytes(Matrix const& matrix) {
-    int64_t const elements = (matrix.batch - 1) * matrix.batch_stride + matrix.outer() * matrix.ld;
-    return static_cast<std::size_t>((elements * matrix.element_bytes + 255) / 256 * 256);
-  }
-  DeviceMemory allocated(Matrix const& matrix) const {
-    return DeviceMemory(set_bytes(matrix) * static_cast<std::size_t>(count_));
-  }
-  static void* at(DeviceMemory const& memory, Matrix const& matrix, int set) {
-    return static_cast<unsigned char*>(memory.get()) + set_bytes(matrix) * static_cast<std::size_t>(set);
-  }
-
-  Problem problem_;
-  Call call_;
-  int count_ = 1;
-  DeviceMemory a_, b_, d_;
-};
-
-// --- one problem ---
-
-/// A candidate on one problem: what its check found, and its samples.
-struct Entrant {
-  std::string name;
-  TimedLaunch launch;
-  std::unique_ptr<LaunchGraph> graph;
-  Outcome outcome;
-  std::vector<double> samples;  ///< milliseconds of one launch
-  bool passed() const { return outcome.disposition == Disposition::kPassed; }
-  double fastest() const { return samples.empty() ? INFINITY : *std::min_element(samples.begin(), samples.end()); }
-};
-
-/// Says on standard output what begins, so that whoever reads knows which kernel hung or crashed.
-inline void announce(bool json, Problem const& problem, std::string const& name, char const* step) {
-  if (!json) { return; }
-  std::cout << "{\"at\": {\"problem\": " << json_text(text(problem)) << ", \"name\": " << json_text(name)
-            << ", \"step\": " << json_text(step) << "}}\n"
-            << std::flush;
-}
-
-template <class Subject>
-class Heat {
- public:
-  Heat(Problem const& problem, std::vector<NamedKernel> const& kernels, Options const& options, cudaStream_t stream)
-      : problem_(problem), options_(options), stream_(stream), operands_(problem) {
-    for (NamedKernel const& kernel : kernels) {
-      Entrant entrant;
-      entrant.name = kernel.name;
-      entrants_.push_back(std::move(entrant));
-      runners_.push_back([this, kernel](Call const& call) { check_status<Subject>(kernel.run(call, stream_)); });
-    }
-  }
-
-  /// Small integers, whose results must be equal: the first right result is compared with the reference element by element,
-  /// the others with it, by a checksum of D and of what lies around it.
-  void check_kernels() {
-    Draw const draw = draw_of<Subject>(problem_, Distribution::kSmallInt);
-    Expectation const expected = expectation<Subject>(problem_, draw, Subject::kAccumulation);
-    operands_.fill_inputs(draw, options_.seed, stream_);
-    inputs_ = operands_.inputs_checksum(stream_);
-    for (std::size_t i = 0; i < entrants_.size(); ++i) {
-      announce(options_.json, problem_, entrants_[i].name, "verify");
-      entrants_[i].outcome = check_kernel(runners_[i], expected, draw.exact);
-      if (context_is_lost()) { throw Failure{Disposition::kFailed, entrants_[i].outcome.reason}; }
-    }
-  }
-
-  /// All that passed, in turns. Candidates slower than --within times the fastest get no further samples.
-  ClockReading time_all(Nvml const& nvml) {
-    RotatingOperands<Subject> const sets(problem_, operands_.call(InPlace::kNo));
-    sets.fill(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
-    for (int i = 0; i < sets.count(); ++i) { calls_.push_back(sets.call(i)); }
-    for (std::size_t i = 0; i < runners_.size(); ++i) {
-      Runner const& runner = runners_[i];
-      entrants_[i].launch = [this, &runner](int set) { runner(calls_[static_cast<std::size_t>(set)]); };
-    }
-    add_baselines();
-    for (Entrant& entrant : entrants_) { prepare(&entrant); }
-    return time_rounds(nvml);
-  }
-
-  std::vector<Entrant> const& entrants() const { return entrants_; }
-  std::string const& missing() const { return missing_; }
-  double bytes() const { return operands_.bytes(); }
-  std::string chosen() const { return Subject::config_name(operands_.call(InPlace::kNo)); }
-
- private:
-  Outcome check_kernel(Runner const& runner, Expectation const& expected, bool exact) {
-    Outcome outcome;
-    try {
-      if (known_.has_value()) {
-        operands_.prepare_output(InPlace::kNo, stream_);
-        runner(operands_.call(InPlace::kNo));
-        check(cudaGetLastError(), "launching the kernel");
-        check(cudaStreamSynchronize(stream_), "running the kernel");
-        if (operands_.d().checksum(stream_) == *known_ && operands_.inputs_checksum(stream_) == inputs_) { return outcome; }
-      }
-      judge_pass<Subject>(problem_, expected, operands_, runner, InPlace::kNo, &outcome, stream_);
-      if (outcome.disposition == Disposition::kPassed && exact) { known_ = operands_.d().checksum(stream_); }
-    } catch (Failure const& failure) {
-      if (outcome.disposition != Disposition::kIncorrect) { outcome.disposition = failure.disposition; }
-      outcome.reason += failure.reason;
-    }
-    return outcome;
-  }
-
-  void prepare(Entrant* entrant) {
-    if (!entrant->passed()) { return; }
-    announce(options_.json, problem_, entrant->name, "time");
-    try {
-      EventTimer timer(stream_);
-      int const sets = static_cast<int>(calls_.size());
-      timer.total_ms(entrant->launch, 1, sets);
-      double const ms = std::max(timer.total_ms(entrant->launch, 2, sets) / 2, 1e-3);
-      double const wanted = std::min(std::ceil(options_.sample_ms / ms), kMostLaunches);
-      entrant->graph = std::make_unique<LaunchGraph>(entrant->launch, static_cast<int64_t>(wanted), sets, stream_);
-      entrant->graph->enqueue(stream_);
-      check(cudaStreamSynchronize(stream_), "running the graph");
-    } catch (Failure const& failure) {
-      if (context_is_lost()) { throw; }
-      entrant->outcome.disposition = failure.disposition;
-      entrant->outcome.reason = failure.reason;
-    }
-  }
-
-  ClockReading time_rounds(Nvml const& nvml) {
-    ClockReading clocks;
-    ClockSampler const sampler(nvml, &clocks);
-    Shuffler shuffler(options_.seed);
-    EventTimer timer(stream_);
-    for (int rep = 0; rep < options_.reps; ++rep) {
-      double fastest = INFINITY;
-      for (Entrant const& one : entrants_) { fastest = std::min(fastest, one.fastest()); }
-      for (std::size_t const i : shuffler.order(entrants_.size())) {
-        Entrant& one = entrants_[i];
-        bool const hopeless = rep > 0 && one.fastest() > options_.within * fastest;
-        if (!one.passed() || hopeless) { continue; }
-        double const ms = timer.total_ms([&](int) { one.graph->enqueue(stream_); }, 1, 1);
-        one.samples.push_back(ms / static_cast<double>(one.graph->launches()));
-      }
-    }
-    return clocks;
-  }
-
-#if defined(MMAGEN_WITH_CUBLASLT)
-  /// The library's first choice, and the fastest of its first eight. Where these round sums of parts of K to the type of D, so
-  /// that the result is less exact than it must be, those that do not.
-  void add_baselines() {
-    if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
-      missing_ = "no baseline: cuBLASLt is not called with the operations of this epilogue";
-      return;
-    }
-    announce(options_.json, problem_, "cublasLt", "verify");
-    try {
-      Outcome outcome;
-      for (LtSums const sums : {LtSums::kAny, LtSums::kAccumulators}) {
-        lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0], sums);
-        for (Call const& call : calls_) { lt_->prepare(call, stream_); }
-        int const best = best_heuristic();
-        outcome = check_baseline(best);
-        if (outcome.disposition == Disposition::kPassed) {
-          entrants_.push_back(baseline(0, "cublasLt_first"));
-          entrants_.push_back(baseline(best, "cublasLt_best8"));
-          return;
-        }
-        missing_ = "cuBLASLt may not round sums of parts of K to the type of D";
-      }
-      missing_ = "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
-    } catch (Failure const& failure) {
-      if (context_is_lost()) { throw; }
-      missing_ = "no baseline: " + failure.reason;
-    }
-  }
-
-  /// The fastest one.
-  int best_heuristic() {
-    int best = 0;
-    double best_ms = INFINITY;
-    EventTimer timer(stream_);
-    for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
-      Entrant one = baseline(heuristic, "cublasLt");
-      prepare(&one);
-      if (!one.passed()) { continue; }
-      std::vector<double> samples;
-      for (int i = 0; i < 3; ++i) {
-        samples.push_back(timer.total_ms([&](int) { one.graph->enqueue(stream_); }, 1, 1));
-      }
-      double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(one.graph->launches());
-      if (ms < best_ms) { best = heuristic, best_ms = ms; }
-    }
-    return best;
-  }
-
-  /// Equal to the kernels' result on small integers, or else within the bound on uniform inputs: it may add in another type.
-  Outcome check_baseline(int heuristic) {
-    if (known_.has_value()) {
-      operands_.prepare_output(InPlace::kNo, stream_);
-      lt_->run(operands_.call(InPlace::kNo), heuristic, stream_);
-      check(cudaStreamSynchronize(stream_), "running cuBLASLt");
-      if (operands_.d().checksum(stream_) == *known_) { return {}; }
-    }
-    operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
-    Runner const runner = [this, heuristic](Call const& call) { lt_->run(call, heuristic, stream_); };
-    return judge_baseline<Subject>(runner, problem_, Distribution::kUniform, operands_, stream_);
-  }
-
-  Entrant baseline(int heuristic, char const* name) {
-    Entrant one;
-    one.name = name;
-    one.launch = [this, heuristic](int set) { lt_->run(calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
-    return one;
-  }
-
-  std::unique_ptr<LtMatmul> lt_;
-#else
-  void add_baselines() { missing_ = "no baseline: built without cuBLASLt"; }
-#endif
-
-  static constexpr double kMostLaunches = 1024;  // of one graph
-
-  Problem problem_;
-  Options const& options_;
-  cudaStream_t stream_;
-  Operands<Subject> operands_;
-  std::vector<Call> calls_;
-  std::vector<Runner> runners_;
-  std::vector<Entrant> entrants_;
-  uint64_t inputs_ = 0;
-  std::optional<uint64_t> known_;  ///< the checksum of the right D
-  std::string missing_;
-};
 
 template <class Subject>
 void report_heat(Problem const& problem, Heat<Subject> const& heat, ClockReading const& clocks, Record const& base,

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from mmagen.emulate import GlobalMemory, Report
+from mmagen.emulate import GlobalMemory
 from mmagen.families.instruction.model import ARGUMENT_OF, InstructionPlan
 from mmagen.host_runtime.arguments import argument_bytes
 from mmagen.mma import formats
 from mmagen.mma.inputs import Matrices, draw
-from mmagen.mma.reference import Outcome, compared, expected
+from mmagen.mma.reference import compared, expected
 from mmagen.verify.emulated import host
+from mmagen.verify.emulated.findings import with_findings
 from mmagen.verify.emulated.task import Task
 
 
-@dataclass(frozen=True)
-class Emulated:
-    """How D compares, and what was seen on the way."""
-
-    outcome: Outcome
-    report: Report
-
-
-def emulate(task: Task) -> Emulated:
-    """Run the kernel once. Raises HostError, and EmulationError for PTX that the emulator does not know."""
+def judge(task: Task) -> dict[str, Any]:
+    """The outcome for the record. Raises EmulationError and HostError."""
     plan = cast(InstructionPlan, task.plan)
     data = draw(plan.operation, task.distribution, np.random.default_rng(task.seed), instances=1, steps=1)
     memory = GlobalMemory()
@@ -41,7 +33,9 @@ def emulate(task: Task) -> Emulated:
     report = host.emulate(task, host.launch_of(task, task.symbol("run"), [arguments]), memory)
     found = memory.read("D").view(f"<u{of_d.part_bits // 8}").astype(np.uint64).reshape(1, of_d.rows, of_d.columns, -1)
     truth = expected(plan.operation, data, exact=task.distribution != "uniform")
-    return Emulated(compared(formats.decode(found, plan.operation.type_d), truth), report)
+    result = compared(formats.decode(found, plan.operation.type_d), truth)
+    outcome = {"disposition": "passed", "reason": None, "max_abs_err": result.worst_error, "bound": result.bound}
+    return outcome | with_findings(result.reason, [report])
 
 
 def _codes(data: Matrices) -> dict[str, npt.NDArray[Any]]:
