@@ -56,7 +56,7 @@ _PROMOTED_US, _SCALED_US = 2.5e-6, 2e-5
 _METADATA = 0.125  # bytes for an element of a sparse A
 
 # Of wgmma kernels, in microseconds, for what the formula does not know: operands that TMA cannot address, C, and stores of single
-# elements. Fitted to the times of docs/performance.md, "What TMA cannot address", and of tests/families/recorded_h200.json.
+# elements. Fitted to the times of docs/performance.md ("Operands that do not meet ...") and of tests/families/recorded_h200.json.
 _LAUNCH_US = 3.0
 _BY_THREADS = 1.17e4  # elements of 2 bytes, or of 1, that the threads of an SM load, shift and store in a microsecond
 _END_US = 0.035  # of the last k tile, a line, whose end is loaded element by element; half of it for lines outside the operand

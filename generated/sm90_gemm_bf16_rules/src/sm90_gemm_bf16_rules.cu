@@ -29,7 +29,8 @@ mmagen::Status query(sm90_gemm_bf16_rules_info& info);
 mmagen::Status workspace(sm90_gemm_bf16_rules_args const& args, int64_t& bytes);
 }
 namespace sm90_gemm_bf16_rules {
-// Copies operands that TMA cannot address to the workspace, where that pays, and changes the arguments to the copies.
+// If that saves time, copies operands that do not meet TMA's alignment requirements to the workspace, and changes the arguments to
+// the copies.
 mmagen::Status copy_operands(sm90_gemm_bf16_rules_args& args, cudaStream_t stream);
 int64_t copied_bytes(sm90_gemm_bf16_rules_args const& args);
 void take_pitches_of_copies(sm90_gemm_bf16_rules_args& args, bool with_workspace);
@@ -51,7 +52,7 @@ constexpr mmagen::Candidate<Args, sm90_gemm_bf16_rules_info> kConfigs[] = {
       &sm90_gemm_bf16_rules::large::query, &sm90_gemm_bf16_rules::large::workspace },
 };
 
-// By the pitches of the copies where they are made: those are what the kernel reads.
+// If copies are made, the choice depends on their pitches: the kernel reads the copies.
 auto const& chosen(Args args, mmagen::Workspace workspace = mmagen::Workspace::kAsGiven) {
   sm90_gemm_bf16_rules::take_pitches_of_copies(args, workspace == mmagen::Workspace::kAsAskedFor);
   return mmagen::choose(kConfigs, args, workspace);

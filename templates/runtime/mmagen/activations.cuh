@@ -1,4 +1,4 @@
-// Activation functions of epilogues. In float few instructions and no branches; docs/epilogue.md of mmagen has their errors.
+// Activation functions of epilogues: in float, few instructions and no branches. Their errors are in mmagen's docs/epilogue.md.
 #pragma once
 
 #include <cute/config.hpp>
@@ -8,8 +8,8 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// 1 / (1 + exp(-x)). In float by ex2.approx and rcp.approx: their relative errors stay small for every x, and where exp(-x) is
-/// infinite the quotient is 0.
+/// 1 / (1 + exp(-x)). In float by ex2.approx and rcp.approx: their relative errors stay small for every x, and the quotient is
+/// 0 if exp(-x) is infinite.
 CUTE_DEVICE float sigmoid(float x) {
   float power, quotient;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.4426950408889634f * x));
@@ -18,7 +18,7 @@ CUTE_DEVICE float sigmoid(float x) {
 }
 CUTE_DEVICE double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
-/// A polynomial, from the highest power on.
+/// A polynomial; the highest power comes first.
 template <int kCount>
 CUTE_DEVICE float polynomial(float const (&coefficients)[kCount], float a) {
   float g = coefficients[0];

@@ -1,10 +1,10 @@
-// f32 as sums of bf16 pieces: each piece is the bf16 nearest to what the pieces before it leave of the number. Three pieces are
-// the number itself, two differ from it by at most 2^-16 of it, unless it is so small that pieces are subnormal: what lies
-// below 2^-134 is lost.
+// f32 as a sum of bf16 pieces: each piece is the bf16 nearest to the remainder that the previous pieces leave. The sum of three
+// pieces is exact; the sum of two has a relative error of at most 2^-16. Exception: if pieces are subnormal, bits below 2^-134
+// are lost.
 //
-// Infinities and NaNs lie in the last piece, which takes part in one product only, that with the first piece of the other
-// operand. The first piece is then 1 with the sign of the number, and the others are 0: infinity times a finite number has no
-// product of infinity and a piece that is zero, which would be NaN, and infinity times infinity is infinity.
+// Infinities and NaNs are stored in the last piece, which takes part in only one product: with the first piece of the other
+// operand. The first piece is then 1 with the sign of the number, and the others are 0. So infinity times a finite number has
+// no product of infinity and a zero piece, which would be NaN, and infinity times infinity is infinity.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// Two bf16, the first in the low half, nearest to two f32.
+/// Rounds two f32 to the nearest bf16; the first is in the low half.
 CUTE_DEVICE uint32_t bf16_pair(float low, float high) {
   uint32_t pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));

@@ -1,4 +1,4 @@
-// Chooses one of several kernels: the first whose rule over the extents holds, else the one with the least predicted time.
+// Chooses one of several kernels: the first whose rule on the extents holds, else the one with the least predicted time.
 // Host only.
 #pragma once
 
@@ -14,7 +14,7 @@ inline namespace v0_1 {
 
 inline constexpr int64_t kNoEnd = INT64_MAX;
 
-/// Closed intervals for M, N, K and M * N, all of which must hold. Without any interval it holds for every problem.
+/// Closed intervals for M, N, K and M * N, all of which must hold. Without any interval the rule holds for every problem.
 class When {
  public:
   constexpr When m(int64_t least, int64_t most) const { return with(kM, least, most); }
@@ -53,7 +53,7 @@ class When {
   int64_t most_[kQuantities] = {kNoEnd, kNoEnd, kNoEnd, kNoEnd};
 };
 
-/// A kernel to choose, as functions of the project's public structs; `workspace` is null if the kernel uses none.
+/// A kernel that may be chosen: functions that take the project's public structs. `workspace` is null if the kernel uses none.
 template <class Args, class Info>
 struct Candidate {
   char const* name;
@@ -81,7 +81,7 @@ CallShape call_shape(Args const& args, KernelShape const& kernel) {
 
 }  // namespace detail
 
-/// Is a call to be chosen for as it is, or as if it had the workspace that the chosen kernel asks for?
+/// Whether the choice is made for a call as it is, or as if it had the workspace that the chosen kernel asks for.
 enum class Workspace { kAsGiven, kAsAskedFor };
 
 /// The first candidate whose `when` holds. Else, of those without one, the candidate with the least predicted time; the last

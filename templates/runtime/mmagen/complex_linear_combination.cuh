@@ -7,7 +7,7 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// Real and imaginary parts are computed in Scalar, which is the type of both. With beta == 0, C is not read: its memory may
-/// hold anything, also NaN.
+/// have any contents, even NaN.
 template <class ElementD, class Accumulator, class Scalar>
 struct ComplexLinearCombination : LinearCombination<ElementD, Accumulator, Scalar> {
   using Base = LinearCombination<ElementD, Accumulator, Scalar>;

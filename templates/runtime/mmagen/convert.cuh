@@ -1,4 +1,4 @@
-// From the type that alpha and beta are computed in to the type of D: one rounding, to nearest even.
+// Conversion from the type in which alpha and beta are computed to the type of D: one rounding, to nearest even.
 #pragma once
 
 #include <cuda/std/cstdint>
@@ -8,8 +8,8 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Floating-point targets round as their constructors do (fp8 saturates to the largest finite value); integers below
-/// 32 bits saturate.
+/// Floating-point targets round as their constructors do (fp8 saturates to the largest finite value); integers of fewer
+/// than 32 bits saturate.
 template <class To, class From>
 CUTE_DEVICE To convert(From x) {
   using cuda::std::is_same_v;

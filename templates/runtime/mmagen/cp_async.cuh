@@ -1,4 +1,4 @@
-// PTX wrappers for cp.async: 4, 8 or 16 bytes from global to shared memory, not through registers (sm_80 and later).
+// PTX wrappers for cp.async: copies 4, 8 or 16 bytes from global to shared memory, bypassing registers (sm_80 and later).
 #pragma once
 
 #include <cute/arch/copy_sm80.hpp>
@@ -7,7 +7,7 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// Copies the first `bytes` of a vector of kBytes and fills the rest with zeros; with bytes == 0 nothing is read.
-/// Hazard: both addresses must be multiples of kBytes even where bytes is smaller.
+/// Hazard: both addresses must be multiples of kBytes even if bytes is smaller.
 template <int kBytes>
 CUTE_DEVICE void cp_async_zero_fill(void* smem, void const* gmem, int bytes) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "cp.async moves 4, 8 or 16 bytes");
@@ -19,7 +19,7 @@ CUTE_DEVICE void cp_async_zero_fill(void* smem, void const* gmem, int bytes) {
   }
 }
 
-/// Copies 16 bytes if `enabled`. Predicated, not a branch, so that the compiler may interleave it with mma.
+/// Copies 16 bytes if `enabled`. Predicated rather than a branch, so that the compiler may interleave it with mma.
 CUTE_DEVICE void cp_async_16_if(void* smem, void const* gmem, bool enabled) {
   uint32_t const smem_address = cute::cast_smem_ptr_to_uint(smem);
   asm volatile(

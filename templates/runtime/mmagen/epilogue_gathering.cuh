@@ -1,4 +1,4 @@
-// Operations of an epilogue that pass a value on and gather it: the largest magnitude, sums of rows and columns.
+// Operations of an epilogue that pass a value on and also reduce it: the largest magnitude, sums of rows and of columns.
 // kMember names the argument: a member of the project's Further.
 #pragma once
 
@@ -56,9 +56,9 @@ struct Amax : NothingBeside {
 namespace detail {
 
 /// Adds up the values of lanes that have the same `count` lines of a matrix, and adds the sums to memory. Lanes that differ
-/// only in the bits kSharing of their index share lines, and each of these bits halves the lines that a lane goes on with, or,
-/// where there is one line left, the lanes. kSharing 0: no lane shares its lines, and lanes may come alone. line_of(i): the
-/// index of line i, of which those below `end` are there.
+/// only in the bits kSharing of their index share lines. Each of these bits halves the number of lines that a lane continues
+/// with, or, if one line is left, the number of lanes. kSharing 0: no lane shares its lines, and lanes may call alone.
+/// line_of(i): the index of line i; lines from `end` on do not exist.
 template <unsigned kSharing, class Scalar, int kCount, class LineOf>
 CUTE_DEVICE void add_lines(Scalar const (&values)[kCount], LineOf const& line_of, int end, Scalar* to, int first = 0,
                            bool mine = true) {

@@ -7,7 +7,7 @@
 //   load_row, load_column, load_element   of the device
 //   finish_rows, finish_columns, finish   of what gathers: epilogue_functor.cuh
 //   operator()(x, beside, scalars)        x is of type Scalar
-// Rows and columns are those of the kernel's D: with swapped operands, of the transpose of a call's.
+// Rows and columns are those of the kernel's D, which is the transpose of the call's D if operands are swapped.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ template <class Operation, class Element>
 struct ReadsMatrixOf<Operation, Element, std::void_t<typename Operation::OfMatrixOf>>
     : std::is_same<typename Operation::OfMatrixOf, Element> {};
 
-/// Operations one behind the other, and what they load.
+/// A sequence of operations, and the values that they load.
 template <class... Operations>
 struct Chain;
 
@@ -203,7 +203,7 @@ struct EpilogueOperations {
     return {arguments, Chain::make_params(further)};
   }
 
-  /// Call once the kernels before this one have ended: alpha and beta may be what they have written.
+  /// Call only after the preceding kernels have ended: they may write alpha and beta.
   CUTE_DEVICE explicit EpilogueOperations(Params const& params) : chain(params.operations) {
     Linear const scalars(params.scalars);
     if constexpr (kAlpha) { alpha = scalars.alpha; }
@@ -251,7 +251,7 @@ struct EpilogueOperations {
   }
 };
 
-/// Operations that read nothing, one behind the other.
+/// A sequence of operations that read nothing.
 template <class... Operations>
 struct PlainOperations {
   template <class Scalar>
@@ -261,7 +261,7 @@ struct PlainOperations {
   }
 };
 
-/// D = After(Gate(x) * y) of x in an even column and y in the next one, each behind the Operations.
+/// D = After(Gate(x) * y), with x from an even column and y from the next one, after the Operations.
 template <class ElementD, class Accumulator, class Scalar, class Gate, class After, class... Operations>
 struct GatedOperations : EpilogueOperations<ElementD, Accumulator, Scalar, Operations...> {
   using Base = EpilogueOperations<ElementD, Accumulator, Scalar, Operations...>;

@@ -38,7 +38,7 @@ struct TimesAlpha : PlainOperation {
   }
 };
 
-/// Without a source x stays as it is: C may hold anything, also NaN.
+/// Without a source x does not change: C may contain anything, even NaN.
 struct PlusBetaC : PlainOperation {
   using PlainOperation::PlainOperation;
   template <class Scalar>

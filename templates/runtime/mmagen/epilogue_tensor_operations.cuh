@@ -12,7 +12,7 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// Replaces two values by those of another lane, with as few shuffles of 32 bits as hold them.
+/// Replaces two values with those of another lane, with the fewest 32-bit shuffles.
 template <class Element>
 CUTE_DEVICE void take_pair(Element& first, Element& second, int lane) {
   struct alignas(2 * sizeof(Element) < 4 ? 4 : 2 * sizeof(Element)) Pair {

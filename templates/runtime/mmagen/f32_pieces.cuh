@@ -17,7 +17,7 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// The pieces of one operand in memory; extents and strides in elements. A line of pieces has, for each k tile, the columns of
-/// the first piece, of the second, ...; columns behind K are zeros.
+/// the first piece, of the second, ...; columns beyond K are zeros.
 struct OperandPieces {
   static constexpr int kBlockLines = 64, kBlockColumns = 128;  // that a CTA splits
 
@@ -64,7 +64,7 @@ inline constexpr int kSplitThreads = 256;
 
 namespace detail {
 
-/// Splits a block of an operand. Eight neighbours along K are a vector of each piece, and lie in one k tile.
+/// Splits a block of an operand. Eight neighbours along K form a vector of each piece, within one k tile.
 template <int kPieces, int kTileK, bool kContiguousK>
 CUTE_DEVICE void split_block(OperandPieces const& operand, unsigned block, float (*tile)[OperandPieces::kBlockLines + 1]) {
   constexpr int kVector = 8;

@@ -1,4 +1,4 @@
-// Where a kernel finds a further tensor: of one matrix of a batch, or of one of the groups that have matrices of their own.
+// Addresses of a further tensor in a kernel: for one matrix of a batch, or for one group of separate matrices.
 #pragma once
 
 #include <cstdint>

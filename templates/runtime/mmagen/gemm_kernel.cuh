@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
   extern __shared__ __align__(128) unsigned char smem[];
   auto& storage = *reinterpret_cast<GemmSharedStorage<Config>*>(smem);
 
-  // Computed for the mainloop and again for the epilogue: kept in registers in between, it may cause spills. The empty asm
+  // Computed for the mainloop and again for the epilogue: if kept in registers in between, it may cause spills. The empty asm
   // keeps the compiler from reusing the first result.
   auto const tile = [&] {
     unsigned index = Config::TileScheduler::work_tile(params.scheduler).tile;

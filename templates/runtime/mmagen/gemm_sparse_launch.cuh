@@ -1,4 +1,4 @@
-// Host side of the GEMM of mma.sp: what it asks of its arguments beyond the dense one's.
+// Host side of the GEMM with mma.sp: what it requires of its arguments beyond the requirements of the dense GEMM.
 #pragma once
 
 #include "gemm_launch.cuh"

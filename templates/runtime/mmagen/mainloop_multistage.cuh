@@ -1,5 +1,6 @@
 // Mainloop for sm_80 and later: kStages k tiles of A and B are copied to shared memory by cp.async while the fragments of
-// the next k block are loaded during the current mma. A k tile of one k block is loaded after the mma of the one before.
+// the next k block are loaded during the current mma. If a k tile has one k block, it is loaded after the mma of the previous k
+// tile.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -94,7 +95,7 @@ struct MainloopMultistage {
     Tensor tBsB = gmem_copy_b.partition_D(sB);  // (CPY,CPY_N,CPY_K,PIPE)
     Tensor tBcB = gmem_copy_b.partition_S(make_identity_tensor(Shape<Int<B::kTileMn>, Int<B::kTileK>>{}));  // (CPY,CPY_N,CPY_K)
 
-    // K tiles are processed in the order last, 0, 1, 2, ...: the last one may be incomplete; as the first one it needs no
+    // K tiles are processed in the order last, 0, 1, 2, ...: the last one may be a residue; processed first, it needs no
     // test in the loop.
     auto copy_predicated = [&](int step, int pipe) {
       int const k_tile = step == 0 ? k_tiles - 1 : step - 1;
@@ -169,7 +170,7 @@ struct MainloopMultistage {
     for (int step = 0; step < k_tiles; ++step) {
       int const step_copy = step + kStages - 1;
       if constexpr (kBlocks == 1) {
-        // The stage to overwrite is the preceding k tile's, whose fragments all warps had loaded before the last barrier.
+        // The stage to overwrite is that of the preceding k tile, whose fragments all warps loaded before the last barrier.
         if constexpr (kInterior) {
           copy_part(step_copy, pipe_write, _0{}, _1{});
         } else {

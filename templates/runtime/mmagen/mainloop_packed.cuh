@@ -1,4 +1,4 @@
-// Mainloop of 4-bit operands, sm_80 and later: MainloopMultistage on bytes that hold two neighbours along K each.
+// Mainloop for 4-bit operands, sm_80 and later: MainloopMultistage on bytes, each of which holds two neighbours along K.
 #pragma once
 
 #include "mainloop_multistage.cuh"

@@ -1,7 +1,7 @@
-// Mainloop for sm_80 and later of f32 operands: the f32 fragments of a k block are split in registers into bf16 pieces, whose
-// products are summed.
+// Mainloop for f32 operands, sm_80 and later: the f32 fragments of a k block are split in registers into bf16 pieces, and the
+// products of pieces are summed.
 //
-// The sums of an instruction's depth begin at zero, take the smallest products first and are added to the accumulators to
+// For each k block the products are summed from zero, the smallest first, and the sum is added to the accumulators, rounding to
 // nearest: the tensor core rounds each sum toward zero in its last bit, and over all of K these roundings would add up.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Mainloop for devices before sm_80, which have no cp.async: the next k tile of A and B waits in registers during the
-// current one's mma, then is written to the other of two stages of shared memory.
+// Mainloop for devices before sm_80, which have no cp.async: the next k tile of A and B is loaded to registers during the mma
+// of the current one, then written to the other of two stages of shared memory.
 #pragma once
 
 #include <cute/tensor.hpp>

@@ -1,9 +1,9 @@
-// Mainloop for sm_80 and later with a sparse A (mma.sp): kStages k tiles of what is stored of A, of its metadata and of B are
-// copied to shared memory by cp.async while the fragments of the next k block are loaded during the current mma.
+// Mainloop for sm_80 and later with a sparse A (mma.sp): cp.async copies kStages k tiles of A's values, A's metadata and B to
+// shared memory while the fragments of the next k block are loaded during the current mma.
 //
-// In memory the metadata lie in the order in which the threads of four warps hold them in registers (sparse_format.cuh): each
-// thread loads a word for 16 rows and a block of columns, and the words of a warp are neighbours. Instructions that share a
-// word are told by the sparsity selector which lanes to read.
+// The metadata are stored in the order in which the threads of four warps hold them in registers (sparse_format.cuh): each
+// thread loads one word for 16 rows and a block of columns, and the words of a warp are adjacent. If instructions share a word,
+// the sparsity selector tells each of them which lanes to read.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -102,8 +102,8 @@ struct MainloopSparseMultistage {
   static constexpr int kAtomRows = 16;
   static constexpr int kRowBlockVectors = kRowWords / 4;  // of 16 bytes
 
-  /// Copies the metadata of a k tile. Rows behind the last block of the matrix get that block again: metadata must be legal,
-  /// whatever they select of values that are zeros.
+  /// Copies the metadata of a k tile. Rows beyond the last block of the matrix get that block again: metadata must be legal
+  /// even if all the values that they select from are zeros.
   CUTE_DEVICE static void copy_metadata(Params const& params, TileCoord const& tile, int k_tile, uint32_t* stage) {
     constexpr int kVectors = kRowBlocks * kRowBlockVectors;
     CUTE_UNROLL
@@ -143,7 +143,7 @@ struct MainloopSparseMultistage {
     Tensor tBsB = gmem_copy_b.partition_D(sB);  // (CPY,CPY_N,CPY_K,PIPE)
     Tensor tBcB = gmem_copy_b.partition_S(make_identity_tensor(Shape<Int<B::kTileMn>, Int<B::kTileK>>{}));  // (CPY,CPY_N,CPY_K)
 
-    // K tiles are processed in the order last, 0, 1, 2, ...: the last one may be incomplete; as the first one it needs no
+    // K tiles are processed in the order last, 0, 1, 2, ...: the last one may be a residue; processed first, it needs no
     // test in the loop.
     auto copy_predicated = [&](int k_tile, int pipe) {
       if (copies_a) {

@@ -19,14 +19,14 @@ struct KernelShape {
   double bytes_a, bytes_b, bytes_d;  // of an element
 };
 
-/// The kernel as it works without a workspace: no tile is shared through one.
+/// The kernel without a workspace: no tile is shared through one.
 constexpr KernelShape without_workspace(KernelShape kernel) {
   kernel.workspace_splits = -1;
   kernel.stream_k = 0;
   return kernel;
 }
 
-/// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 where they are not known.
+/// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 if they are not known.
 struct Cost {
   double ctas, launch_us, overlap_us, tile_us, store_pitch, k_tile_us, throttle, line_ns, dram_tbps, dram_spread, dram_rows,
       dram_columns, store_tbps, l2_tbps, l2_spread, l2_pitch, l2_odd_pitch, l2_ragged, fixup_us, part_us, fixup_tbps;
@@ -80,7 +80,7 @@ inline double splits_decided(KernelShape const& kernel, CallShape const& call, d
   return best;
 }
 
-/// How the work of a call is spread over CTAs.
+/// How the work of a call is distributed over CTAs.
 struct Schedule {
   double waves;   // work tiles of the busiest CTA
   double path;    // its k tiles
@@ -121,7 +121,7 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
 
 }  // namespace detail
 
-/// What a call asks of a kernel, without knowing how its work is spread over CTAs.
+/// What a call requires of a kernel, without the distribution of its work over CTAs.
 struct Demand {
   double tiles;              // of a cluster
   double read, stored;       // microseconds that DRAM takes for A and B, and for D
@@ -150,16 +150,15 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, CallShape cons
   it.stored = d / (cost.store_tbps * 1e6);
   it.loaded =
       (a * tiles_n * requests(call.pitch_a, it.odd_a) + b * tiles_m * requests(call.pitch_b, it.odd_b)) / (cost.l2_tbps * 1e6);
-  // One work tile at least, and all CTAs busy from the first to the last moment.
+  // At least one work tile, and all CTAs busy all the time.
   double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
   double const mma = it.tiles * call.k * group / (std::max(cost.ctas, group) * kernel.split_k * kernel.tile_k) * cost.k_tile_us;
   it.least = cost.launch_us + cost.tile_us + std::max({it.read + it.stored, it.loaded, mma});
   return it;
 }
 
-/// Microseconds of one call among others of its kind, one behind the other on a stream. Once it is certain that the time is at
-/// least `limit`, the result is a lower bound of it that is at least `limit`: most kernels of a library are far from the
-/// fastest.
+/// Microseconds of one call in a sequence of such calls on a stream. As soon as the time is certain to be at least `limit`, the
+/// result is a lower bound of it that is at least `limit`: most kernels of a library are far from the fastest.
 inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShape const& call, Demand const& asked,
                            double limit) {
   if (asked.least >= limit) { return asked.least; }

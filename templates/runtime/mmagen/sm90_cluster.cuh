@@ -1,4 +1,4 @@
-// CTAs of a cluster: which part of the cluster's work each of them has, and barriers among them.
+// CTAs of a cluster: which part of the cluster's work each CTA computes, and barriers among them.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Cooperative kernel: one producer thread loads, all consumer warpgroups compute one CTA tile together. With a mainloop of
-// several parts of K so many groups of warpgroups take k tiles in turn, and the first group stores.
+// Cooperative kernel: one producer thread loads, all consumer warpgroups compute one CTA tile together. If the mainloop has
+// several parts of K, as many groups of warpgroups take the k tiles in turn, and the first group stores.
 #pragma once
 
 #include "sm90_kernel.cuh"
@@ -75,7 +75,7 @@ struct Sm90Cooperative {
         }
         if (stores && scheduler.fixup(params.scheduler, work, storage.mainloop, tCrC)) {
           int thread = threadIdx.x;
-          // What begin() would compute follows from it here; the compiler would do so before the first tile, and spill it.
+          // Keeps the compiler from computing what depends on `thread` before the first tile, and spilling it.
           if constexpr (TileScheduler::kSharesTiles) { asm volatile("" : "+r"(thread)); }
           Epilogue::store(params.epilogue, storage.epilogue, storage.source, tCrC, tile, cluster.split, thread, warp, slices);
         }

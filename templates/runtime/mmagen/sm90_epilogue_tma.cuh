@@ -1,11 +1,11 @@
 // Epilogue of the sm_90 kernels: accumulators -> functor -> shared memory -> TMA -> D.
 //
-// Warps are independent. The 16 rows of a wgmma that a warp holds are stored in slices of kSliceN columns, through buffers
-// that the warp alone writes and whose stores it alone waits for. The store of a slice overlaps the computation of the next
-// one, and the last stores of a tile overlap the next tile's mainloop.
+// Warps are independent. A warp holds 16 rows of a wgmma and stores them in slices of kSliceN columns, through buffers of its
+// own: no other warp writes them or waits for their stores. The store of a slice overlaps the computation of the next one, and
+// the last stores of a tile overlap the next tile's mainloop.
 //
-// Where beta is not 0, TMA loads slices of C to the same buffers, as far ahead as there are buffers, and D takes the place of
-// C. Without C in the epilogue a second matrix of D's type is loaded in the same way.
+// If beta is not 0, TMA loads slices of C to the same buffers, as far ahead as there are buffers, and D overwrites C there. If
+// the epilogue has no C, a second matrix of D's type is loaded in the same way.
 #pragma once
 
 #include <climits>
@@ -25,7 +25,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh and epilogue_functor.cuh.
+/// Functor_: computes elements of D from accumulators and C, see linear_combination.cuh and epilogue_functor.cuh.
 template <class Config, class Functor_>
 struct Sm90EpilogueTma {
   using Functor = Functor_;
@@ -51,7 +51,7 @@ struct Sm90EpilogueTma {
     alignas(1024) unsigned char d[Config::kEpilogueBytes];
   };
 
-  /// Of all warps that store: TMA has loaded a slice of C to a buffer.
+  /// For each warp that stores: TMA has loaded a slice of C to a buffer.
   struct SourceBarriers {
     Barrier of_buffer[4 * Config::kConsumers * Config::kEpilogueBuffers];
   };
@@ -77,7 +77,7 @@ struct Sm90EpilogueTma {
   static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
   static_assert(4 * Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
 
-  /// Where TMA cannot address D, all of it is stored element by element.
+  /// If TMA cannot address D, all of it is stored element by element.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, int tile_n = Config::kTileN) {
     int64_t const columns = args.n / kPair;
     MatrixExtent const d = {Config::kDRowMajor ? columns : args.m, Config::kDRowMajor ? args.m : columns, args.batch, args.ldd,
@@ -120,7 +120,7 @@ struct Sm90EpilogueTma {
 
   using BesideTile = Sm90BesideTile<Called, kSliceN, kCountM, kCountN * kSlicesOfAtom>;
 
-  /// Slices so far of a warp, which take its buffers in turn.
+  /// Numbers of slices of a warp so far; slices use the warp's buffers in turn.
   struct Slices {
     unsigned stored = 0;  // or being stored
     unsigned loaded = 0;  // of C: as many, or those of the next tile too
@@ -139,8 +139,8 @@ struct Sm90EpilogueTma {
     __syncwarp();
   }
 
-  /// Begins to load what the epilogue reads of the tile that store() is called for next, with the same arguments; store() does
-  /// it otherwise.
+  /// Begins to load what the epilogue reads of the tile for which store() is called next, with the same arguments. If this is
+  /// not called, store() does it.
   template <class Tile>
   CUTE_DEVICE static void begin(Params const& params, SharedStorage& storage, SourceBarriers& barriers, Tile const& tile,
                                 int split, int thread, int warp, Slices& slices) {
@@ -163,7 +163,7 @@ struct Sm90EpilogueTma {
 
   /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
   /// TiledMMA; `warp`: among all warps that store, for the buffers.
-  /// TMA stores what lies in D as a whole; of a tile of a group, slices that end behind the group are stored by the threads.
+  /// TMA stores slices that are inside D; slices of a group's tile that end beyond the group are stored by the threads.
   template <class TensorRC, class Tile>
   CUTE_DEVICE static void store(Params const& params, SharedStorage& storage, SourceBarriers& barriers,
                                 TensorRC const& tCrC,  // ((2,2,MMA_N/8),MMA_M,MMA_N)
@@ -233,7 +233,7 @@ struct Sm90EpilogueTma {
   template <class Tile>
   static constexpr bool kOfGroup = Tile::kEndsInside;
 
-  /// Are slices outside of D left out? TMA would clip them.
+  /// Are slices outside D left out? TMA would clip them.
   template <class Tile>
   static constexpr bool kSkipsOutside = Tile::kEndsInside || Tile::kOwnMatrices || Config::kTileNAtLaunch;
 
@@ -242,7 +242,7 @@ struct Sm90EpilogueTma {
 
   using BesideSlice = Sm90BesideSlice<Called, kSliceN, kStagesMatrix>;
 
-  /// What a tensor map for a second matrix addresses. That of a group is written by a kernel: here any matrix will do.
+  /// The matrix that the tensor map for a second matrix addresses. A kernel writes that of a group; any matrix may stand here.
   static FurtherTensor matrix_for_map(FurtherTensor const& matrix, GemmArguments<Config> const&) { return matrix; }
   static FurtherTensor matrix_for_map(FurtherPointers const&, GemmArguments<Config> const& args) {
     return {args.d, args.ldd, 0};
@@ -252,7 +252,7 @@ struct Sm90EpilogueTma {
     return params.tma_loads && (kStagesMatrix || functor.reads_source());
   }
 
-  /// What one warp has of a tile.
+  /// The part of a tile that one warp has.
   struct Warp {
     int lane, first_m, first_n, first_slice;
     SliceCoord bounds;  // rows and columns from there on are not stored
@@ -282,8 +282,8 @@ struct Sm90EpilogueTma {
     CUTE_DEVICE bool contains(int m, int n) const { return m < bounds.m && n < bounds.n; }
   };
 
-  /// Loads slice i of those that this CTA stores to the next buffer, which no store reads any more. Of a slice that the
-  /// threads will load the barrier completes at once, so that each slice is one phase of its buffer's barrier.
+  /// Loads slice i of those that this CTA stores to the next buffer, which no store reads any more. If the threads will load
+  /// the slice, the barrier completes at once, so that each slice is one phase of its buffer's barrier.
   template <class Tile>
   CUTE_DEVICE static void load_slice(Params const& params, Warp const& mine, Tile const& tile, int i, Slices& slices) {
     auto const [m, n] = mine.place(mine.first_slice + i);
@@ -299,16 +299,16 @@ struct Sm90EpilogueTma {
     }
   }
 
-  /// Does TMA load this slice of C, given that it loads some? Of groups with matrices of their own some may have a C that TMA
-  /// cannot address.
+  /// Does TMA load this slice of C, given that it loads some? If groups have separate matrices, TMA may be unable to address
+  /// the C of some groups.
   template <class Tile>
   CUTE_DEVICE static bool tma_loads_slice(Params const& params, Warp const& mine, Tile const& tile, int m, int n) {
     if constexpr (Tile::kOwnMatrices) { return tile.outputs(params).tma_loads; }
     return tma_moves<Tile>(mine.bounds, m, n);
   }
 
-  /// Does TMA load and store a slice? Of a group's tile not one that ends behind the group, nor, where groups follow each other
-  /// along the contiguous mode of D, one that does not begin at a multiple of 16 bytes.
+  /// Does TMA load and store a slice? Not a slice that ends beyond the tile's group. If groups follow each other along the
+  /// contiguous mode of D, neither a slice that does not begin at a multiple of 16 bytes.
   template <class Tile>
   CUTE_DEVICE static bool tma_moves(SliceCoord const& bounds, int m, int n) {
     if constexpr (kOfGroup<Tile>) {
@@ -320,8 +320,8 @@ struct Sm90EpilogueTma {
     return true;
   }
 
-  /// Does TMA store a slice? Not one that ends behind the columns that the launch computes of a tile; it would write to the
-  /// next tile.
+  /// Does TMA store a slice? Not if it ends beyond the columns of the tile that the launch computes: it would write to the next
+  /// tile.
   template <class Tile>
   CUTE_DEVICE static bool tma_stores(Params const& params, SliceCoord const& end, int m, int column) {
     if constexpr (Config::kTileNAtLaunch) { return column + kSliceD <= end.n || end.n == params.n / kPair; }
@@ -411,8 +411,8 @@ struct Sm90EpilogueTma {
     }
   }
 
-  /// Of each pair of neighbouring columns one element of D, stored by itself: stmatrix would need the lanes to exchange halves
-  /// of their registers first, at the cost of these stores.
+  /// Each pair of neighbouring columns makes one element of D, stored individually: for stmatrix the lanes would first have to
+  /// exchange halves of their registers, which costs as much as these stores.
   template <class TensorR, class Beside>
   CUTE_DEVICE static void put_pairs(TensorR const& sums, unsigned char* buffer, Called const& functor, Beside const& beside,
                                     int lane) {

@@ -1,4 +1,4 @@
-// The position of an output tile of a group, of one launch for many problems of different size.
+// The position of an output tile in its group, in a launch for many problems of different sizes.
 #pragma once
 
 #include <cute/config.hpp>
@@ -7,8 +7,8 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// m, n: position within the group, in tiles; batch: the group. The group has `begin` .. `end` of the rows of A, C and D or,
-/// where the kernel computes the transpose of D (kAlongN_), of the columns. kStacked: all groups' rows are those of one matrix,
-/// one group behind the other; else each group has matrices of its own. See TileCoord for the functions.
+/// where the kernel computes the transpose of D (kAlongN_), of the columns. kStacked: the groups are consecutive rows of
+/// one matrix; else each group has matrices of its own. See TileCoord for the functions.
 template <bool kAlongN_, bool kStacked>
 struct GroupTileCoord {
   static constexpr bool kAlongN = kAlongN_;

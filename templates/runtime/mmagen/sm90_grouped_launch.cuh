@@ -1,4 +1,4 @@
-// Host side of the sm_90 GEMM for many problems in one launch, whose sizes lie in device memory.
+// Host side of the sm_90 GEMM for many problems in one launch, whose sizes are in device memory.
 #pragma once
 
 #include "sm90_launch.cuh"
@@ -8,7 +8,7 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// The arguments of a call as those of a batch of so many groups. Stacked, A, C and D are one matrix each, for all groups.
+/// The arguments of a call as a batch of that many groups. If stacked, A, C and D are each one matrix for all groups.
 template <class Config, class Args>
 Args as_batch(Args args) {
   if constexpr (Config::TileScheduler::kStacked) {
@@ -18,7 +18,7 @@ Args as_batch(Args args) {
   return args;
 }
 
-/// Of a product without k tiles nothing is loaded; its tensor maps must still be some.
+/// A product without k tiles loads nothing, but still needs valid tensor maps.
 template <class Config>
 void use_any_operands(GemmArguments<Config>& args) {
   auto const* const aligned = reinterpret_cast<void const*>(reinterpret_cast<uintptr_t>(args.d) & ~uintptr_t(15));

@@ -1,11 +1,11 @@
-// Mainloop for sm_90 with narrow weights as A and 16-bit activations as B. TMA loads both as they lie in memory; each consumer
-// thread converts the weights of its fragments in registers, which wgmma reads from there (sm90_mixed_weights.cuh).
+// Mainloop for sm_90 with narrow weights as A and 16-bit activations as B. TMA loads both without reordering. Each consumer
+// thread converts the weights of its fragments in registers, from which wgmma reads them (sm90_mixed_weights.cuh).
 //
-// A chunk lies in one group of columns that share a scale. The tensor core sums a chunk of exact integers (or 8-bit floats),
+// A chunk is part of one group of columns that share a scale. The tensor core sums a chunk of exact integers (or 8-bit floats),
 // and the sum times the scale of its row is added in f32, so that scales are never rounded.
 //
-// From a chunk's load to its sum a warpgroup takes several times as long as its instructions alone: the warpgroups of an SM
-// hide each other's latency. Where a tile has few rows, several groups of warpgroups (kPartsOfK) take its k tiles in turn.
+// A chunk takes a warpgroup several times as long as its instructions alone: the warpgroups of an SM hide each other's latency.
+// If a tile has few rows, several groups of warpgroups (kPartsOfK) take its k tiles in turn.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -83,8 +83,8 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
     // The compiler must know that all lanes have the same part: descriptors are then computed once for a warp.
     int const part = kPartsOfK == 1 ? 0 : __shfl_sync(0xffffffff, thread / kThreadsOfPart, 0);
     int const thread_of_part = thread - part * kThreadsOfPart;
-    // A part always has the same stages, also in the next work tile: a warp that had not waited for the phase before could take
-    // that for the one it waits for. So the part whose turn it is begins.
+    // A part always has the same stages, also in the next work tile: a warp that had not waited for the previous phase could
+    // mistake it for the one that it waits for. So the part whose turn it is begins.
     int const first = kPartsOfK == 1 ? 0 : (part + kPartsOfK - pipe.stage % kPartsOfK) % kPartsOfK;
     PipelineState<Config::kStages> begin = pipe;
     begin.advance(first);

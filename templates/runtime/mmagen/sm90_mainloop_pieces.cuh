@@ -1,9 +1,9 @@
-// Mainloop for sm_90 of operands that were split into bf16 pieces: a stage has all pieces of a k tile of A and of B, each of
-// which is loaded once and takes part in several products.
+// Mainloop for sm_90 with operands that were split into bf16 pieces: a stage has all pieces of a k tile of A and of B. Each
+// piece is loaded once and takes part in several products.
 //
-// In a stage the columns of the pieces follow each other: those of the first piece, of the second, ... The products come in the
-// order of Config::Pieces, the smallest first: the tensor core rounds each sum toward zero in its last bit, and sums of small
-// products are short.
+// A stage has the columns of the first piece, then those of the second, and so on. The products are computed in the order of
+// Config::Pieces, the smallest first: the tensor core rounds each sum toward zero in its last bit, and while only small
+// products are summed, that bit is small.
 #pragma once
 
 #include "sm90_mainloop_ss.cuh"
@@ -13,7 +13,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// As Sm90StageMma, of pairs of pieces.
+/// As Sm90StageMma, for pairs of pieces.
 template <class Pieces, class Base>
 struct Sm90PiecesStageMma : Base {
   CUTE_DEVICE Sm90PiecesStageMma(Base const& base) : Base(base) {}

@@ -52,9 +52,9 @@ CUTE_DEVICE void mma_promoted(StageMma& stage_mma, int stage, TensorRC& tCrC, Is
 }
 
 /// Multiplies `k_tiles` (at least 1) stages into tCrC, from `pipe` on, with mma_promoted(). `addend_of(stage)` is the addend of
-/// a stage; `added(stage)` is called when all of its units have been added; the other arguments are those of a mainloop's
-/// mma(). Between the end of a unit's wgmmas and the first of the next unit the warpgroup leaves the tensor core to others, so
-/// what it can do earlier is done while wgmmas run, e.g. looking whether the next stage is full.
+/// a stage; `added(stage)` is called after all of its units have been added; the other arguments are those of a mainloop's
+/// mma(). Between the end of a unit's wgmmas and the first of the next unit the warpgroup does not use the tensor core, so
+/// other work is done while wgmmas run, e.g. testing whether the next stage is full.
 template <class Config, class Pipeline, class StageMma, class TensorRC, class Release, class Issued, class AddendOf,
           class Added>
 CUTE_DEVICE void mma_promoted_stages(StageMma& stage_mma, Pipeline& pipeline, PipelineState<Config::kStages>& pipe, int k_tiles,

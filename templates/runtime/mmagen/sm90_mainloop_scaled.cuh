@@ -1,9 +1,9 @@
 // Mainloop for 8-bit floats whose scales change along K. The tensor core sums one k tile at a time, within one block of the
 // scales; each sum is multiplied by the scales of its row and column and added to accumulators in f32 registers.
 //
-// A second warp of the producer copies the scales of a k tile to shared memory (cp.async, so that any layout and alignment do),
-// and arrives at the stage's full barrier when they are there. Consumers release them by a barrier of their own: wgmma ends for
-// all warps of a warpgroup at once, ordinary loads do not, so every warp arrives.
+// A second warp of the producer copies the scales of a k tile to shared memory (by cp.async, which allows any layout and
+// alignment) and arrives at the stage's full barrier when they are there. Consumers release the scales with a separate barrier,
+// at which every warp arrives: wgmma ends for all warps of a warpgroup at once, ordinary loads do not.
 //
 // Units, and what keeps the tensor core busy meanwhile: sm90_mainloop_promoted.cuh.
 #pragma once

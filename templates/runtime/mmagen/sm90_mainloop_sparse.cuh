@@ -1,9 +1,9 @@
-// Mainloop for sm_90 with sparse wgmma: A is stored as the elements that are kept, and metadata name their places.
+// Mainloop for sm_90 with sparse wgmma: only the kept elements of A are stored, and metadata select their positions.
 //
-// TMA loads what is stored of A, B and the metadata of a stage. In memory the metadata lie in the order in which the threads of
-// a warpgroup hold them in registers (sparse_format.cuh), so that a thread loads one word for each 64 rows and each block of
-// columns, and the words of a warp are neighbours: no bank conflicts. Where two instructions share the metadata of a register,
-// the sparsity selector tells each of them which lanes to read: no word is loaded twice.
+// TMA loads A's values, B and the metadata of a stage. The metadata are stored in the order in which the threads of a warpgroup
+// hold them in registers (sparse_format.cuh). So a thread loads one word for each 64 rows and each block of columns, and the
+// words of a warp are adjacent: there are no bank conflicts. If two instructions share the metadata of a register, the sparsity
+// selector tells each of them which lanes to read, so no word is loaded twice.
 #pragma once
 
 #include "sm90_mainloop_ss.cuh"
@@ -145,9 +145,9 @@ CUTE_DEVICE void sparse_wgmma(TensorA const& a, TensorB const& b, TensorC&& c, u
 
 /// One thread's part of all stages, as Sm90StageMma.
 ///
-/// wgmma reads the registers of the metadata while it runs, as it does those of an A in registers. ptxas knows that of A, but
-/// takes a register of metadata for free as soon as wgmma is issued (seen with CUDA 13.0 on an H200: docs/sparse.md). So words
-/// are loaded into registers that no batch in flight reads, and keep() follows the wait for their batch.
+/// wgmma reads the registers of the metadata while it runs, like those of an A in registers. ptxas takes this into account for
+/// A, but considers a register of metadata free as soon as wgmma is issued (seen with CUDA 13.0 on an H200: docs/sparse.md). So
+/// words are loaded into registers that no batch in flight reads, and keep() follows the wait for their batch.
 template <class Config, class TensorA, class TensorB>
 struct Sm90SparseStageMma {
   using Metadata = MetadataTile<Config>;
@@ -207,8 +207,8 @@ struct Sm90SparseStageMma {
     warpgroup_fence_operand(tCrC);
   }
 
-  /// Follows the wait for the batch that reads `words`, so that their registers are not used for anything else before. It is a
-  /// store, since ptxas does not move a store before the wait as it does arithmetic; no thread executes it.
+  /// Call after the wait for the batch that reads `words`, so that their registers are not reused earlier. This is a store,
+  /// since ptxas moves arithmetic before the wait, but not a store; no thread executes it.
   CUTE_DEVICE void keep(Words const& words) const {
     uint32_t const address = smem_address(metadata);
     CUTE_UNROLL

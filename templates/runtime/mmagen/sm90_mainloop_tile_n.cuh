@@ -1,5 +1,5 @@
-// Mainloop for sm_90 whose launch decides how many columns of the CTA tile are computed. Shared memory and descriptors are
-// those of the whole tile. Each number of columns has a loop and accumulators of its own, with a wgmma of that N on the first
+// Mainloop for sm_90 in which each launch decides how many columns of the CTA tile are computed. Shared memory and descriptors
+// are those of the whole tile. Each number of columns has its own loop and accumulators, with a wgmma of that N on the first
 // rows of each stage of B.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Sm90NarrowStageMma {
   static constexpr int kColumns = cute::size<1>(typename cute::MMA_Traits<Op>::Shape_MNK{});
   StageMma whole;
 
-  /// The places of the columns that are computed, among the accumulators of the tile.
+  /// Those of the tile's accumulators that belong to the computed columns.
   template <class TensorRC>
   CUTE_DEVICE static auto accumulators(TensorRC& tCrC) {  // ((2,2,MMA_N/8),MMA_M,1)
     using namespace cute;

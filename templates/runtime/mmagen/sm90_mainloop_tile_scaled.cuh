@@ -1,5 +1,5 @@
-// Scales that are the same along all of K: of a tensor, of each row of A, of each column of B. They are factors of the finished
-// sum, so each accumulator is multiplied once, before CTAs that share a tile add up their sums and before the epilogue.
+// Scales that do not change along K: one per tensor, per row of A, or per column of B. They are factors of the finished sum, so
+// each accumulator is multiplied once, before CTAs that share a tile add their sums and before the epilogue.
 #pragma once
 
 #include "sm90_scales.cuh"

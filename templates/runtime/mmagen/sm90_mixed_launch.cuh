@@ -1,4 +1,4 @@
-// Host side of the sm_90 GEMM with weights of few bits: what it asks of its arguments beyond the dense one's.
+// Host side of the sm_90 GEMM with narrow weights: what it requires of its arguments beyond the requirements of the dense GEMM.
 #pragma once
 
 #include "sm90_launch.cuh"

@@ -1,5 +1,5 @@
-// Scales and zero points of weights of few bits, one for each row and group of columns: where they lie, and those of a thread's
-// rows in registers.
+// Scales and zero points of narrow weights, one for each row and group of columns: their addresses, and the registers that hold
+// those of a thread's rows.
 #pragma once
 
 #include <cute/tensor.hpp>

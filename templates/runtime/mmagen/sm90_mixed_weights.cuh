@@ -1,8 +1,8 @@
-// Weights of few bits in shared memory as fragments of wgmma's A.
+// Loads narrow weights from shared memory as fragments of wgmma's A.
 //
-// A fragment has pairs of neighbouring columns: of eight columns each of the four threads that share a row has one pair, which
-// is a byte of packed weights. The four threads load the same words and take their pair out of each. So the activations stay in
-// the order in which they lie in memory, and TMA loads them as they are.
+// A fragment has pairs of neighbouring columns. Each of the four threads that share a row has one pair of every eight columns,
+// which is one byte of packed weights. The four threads load the same words, and each takes its pair out of every word. So the
+// activations keep their order in memory, and TMA loads them without reordering.
 #pragma once
 
 #include <cute/tensor.hpp>

@@ -1,5 +1,5 @@
-// Ownership in a TiledMMA of wgmma: every thread marks the elements in its registers, and one thread marks where the elements
-// of operands lie that the instruction reads from shared memory.
+// Ownership in a TiledMMA of wgmma: every thread marks the elements in its registers. For operands that the instruction reads
+// from shared memory, one thread marks the position of each element.
 #pragma once
 
 #include "ownership_kernel.cuh"

@@ -1,4 +1,4 @@
-// Sums of groups of warpgroups of one CTA that take the k tiles of a tile in turn, added up through shared memory.
+// Groups of warpgroups of one CTA take the k tiles of a tile in turn; this header adds their sums through shared memory.
 #pragma once
 
 #include <cute/tensor.hpp>

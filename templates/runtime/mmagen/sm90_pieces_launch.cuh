@@ -1,4 +1,4 @@
-// Host side of the sm_90 GEMM of f32 operands: splits A and B into bf16 pieces in the workspace, then multiplies the pieces.
+// Host side of the sm_90 GEMM with f32 operands: splits A and B into bf16 pieces in the workspace, then multiplies the pieces.
 #pragma once
 
 #include "f32_pieces.cuh"
@@ -30,7 +30,7 @@ struct PiecesCall {
 
 inline constexpr int64_t kPiecesAlignment = 128;  // of bytes of the workspace
 
-/// The pieces of a call without their place.
+/// The pieces of a call, without their addresses.
 template <class Config, class Args>
 PiecesParams plan_pieces(Args const& args) {
   using Pieces = typename Config::Pieces;

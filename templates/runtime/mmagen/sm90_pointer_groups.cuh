@@ -1,4 +1,4 @@
-// Groups with matrices of their own: what the kernel of a launch for many problems knows of one of them, in the workspace.
+// Groups of separate matrices: the data about each group that the kernel reads from the workspace.
 #pragma once
 
 #include <cuda.h>

@@ -1,4 +1,4 @@
-// Host side of the sm_90 GEMM for many problems in one launch, each with matrices, M, N and K of its own: all of it lies in
+// Host side of the sm_90 GEMM for many problems in one launch, each with its own matrices, M, N and K, all of which are in
 // device memory.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace detail {
 
 inline constexpr int64_t kWorkspaceStep = 128;  // bytes that tensor maps are aligned to
 
-/// What TMA loads to the place of D: C, where it is read, or a second matrix of D's type.
+/// What TMA loads to the buffers of D: C, if it is read, or a second matrix of D's type.
 template <class Config, class Args>
 FurtherPointers source_of(Args const& args, bool reads_c) {
   using Functor = typename Config::Epilogue::Functor;
@@ -26,7 +26,7 @@ FurtherPointers source_of(Args const& args, bool reads_c) {
   }
 }
 
-/// What of a call lies in device memory, with the operands as the kernel has them.
+/// The arguments of a call that are in device memory, with the operands as the kernel has them.
 template <class Config, class Args>
 PointerArrays pointer_arrays(Args const& args, FurtherPointers const& source) {
   auto const pointers = [](void const* array) { return static_cast<void const* const*>(array); };
@@ -43,8 +43,8 @@ PointerArrays pointer_arrays(Args const& args, FurtherPointers const& source) {
   return found;
 }
 
-/// The arguments of a call as those of a batch of so many groups. A leading dimension that is given for each group is none of
-/// the call's: the least one stands for it. Call: the operands as a call names them.
+/// The arguments of a call as a batch of that many groups. A leading dimension that is given for each group is not one of the
+/// call's: the least possible one takes its place. Call: the operands as a call names them.
 template <class Call, class Args>
 Args as_one_batch(Args args) {
   args.batch_stride_a = args.batch_stride_b = args.batch_stride_c = 0;
@@ -91,7 +91,7 @@ int64_t bytes_of_groups(int64_t groups) {
 }
 
 /// Tensor maps with the boxes and swizzles of the kernel, and the parameters of mainloop and epilogue that do not differ
-/// between groups. `any`: an address for matrices that are none.
+/// between groups. `any`: an address for matrices that are not there.
 template <class Config>
 CUresult make_templates(Sm90Params<Config>& params, GemmArguments<Config> args, void* any) {
   auto const pitch = [](int64_t line) { return ceil_div(line, 16) * 16; };

@@ -1,5 +1,5 @@
-// The kernel that runs before one with groups that have matrices of their own: it checks each group, and writes its tiles, its
-// pointers and its tensor maps to the workspace.
+// The kernel that runs before the GEMM of groups of separate matrices: it checks each group, and writes the group's tiles,
+// pointers and tensor maps to the workspace.
 //
 // The format of a tensor map is the driver's own: the host encodes one for each operand, and the kernel replaces pointer,
 // extents and stride in copies of them. PTX ISA, "tensormap.replace" and "tensormap.cp_fenceproxy".
@@ -15,7 +15,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// What became of a group with matrices of its own: one word for each, in device memory.
+/// The status of a group of separate matrices: one word for each group, in device memory.
 enum class PointerStatus : int {
   kComputed = 0,      // also a group without rows or columns
   kNegativeSize = 1,  // its m, n or k
@@ -26,8 +26,8 @@ enum class PointerStatus : int {
   kOddColumns = 7,  // an odd n, where pairs of columns make one of D
 };
 
-/// Where the sizes, pointers and leading dimensions of all groups lie in device memory; operands as the kernel has them. Null:
-/// the one of the call for all groups.
+/// Addresses in device memory of the sizes, pointers and leading dimensions of all groups; operands as the kernel has them.
+/// Null: the value of the call holds for all groups.
 struct PointerArrays {
   void const* const* a;
   void const* const* b;
@@ -97,7 +97,7 @@ CUTE_DEVICE PointerStatus status_of_lines(LinesOfGroup const& one, int element_b
   return begins_at(one, element_bytes, bytes) ? PointerStatus::kComputed : PointerStatus::kMisaligned;
 }
 
-/// The entry of a group, or what all have.
+/// The entry of a group, or the value that all groups share.
 template <class Common>
 CUTE_DEVICE Common of_group(int const* values, int group, Common common) {
   return values != nullptr ? values[group] : common;
@@ -117,7 +117,8 @@ CUTE_DEVICE PointerStatus status_of_further(TensorOfGroups const& one, int group
 
 }  // namespace detail
 
-/// Grid: a warp for each group. The lanes of a warp compute the same, but for further tensors, and the first of them writes.
+/// Grid: a warp for each group. The lanes of a warp compute the same values, except for further tensors, and lane 0 writes
+/// them.
 template <class Config>
 __global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
     sm90_prepare_groups(__grid_constant__ PrepareParams<Config> const params) {

@@ -1,7 +1,7 @@
 // Scales of A and B: f32 in global memory, one for each part of an operand.
 //
-// A Config describes those of either operand by a ScaleLayout. Scales that change along K are applied by Sm90MainloopScaled to
-// the sum of each k tile, all others by Sm90MainloopTileScaled to the sum of a whole output tile.
+// A Config describes the scales of each operand by a ScaleLayout. Sm90MainloopScaled applies scales that change along K to the
+// sum of each k tile; Sm90MainloopTileScaled applies all others to the sum of a whole output tile.
 #pragma once
 
 #include <cute/config.hpp>
@@ -26,7 +26,7 @@ struct ScaleLayout {
   static constexpr int kGranule = kGranule_;
 };
 
-/// Of an operand without scales.
+/// For an operand without scales.
 struct NoScale {
   static constexpr bool kExists = false;
   static constexpr int kLines = 0;

@@ -1,5 +1,5 @@
-// What a functor reads and gathers for a slice of 16 rows of a warp's accumulators: of thread t rows t/4 and t/4 + 8, columns
-// 2 * (t % 4) and the next, in every group of 8 columns.
+// What a functor reads and reduces for a slice of 16 rows of a warp's accumulators. Thread t holds rows t/4 and t/4 + 8,
+// columns 2 * (t % 4) and the next, in every group of 8 columns.
 #pragma once
 
 #include "epilogue_functor.cuh"

@@ -1,4 +1,4 @@
-// Host side of the sparse sm_90 GEMM: what it asks of its arguments beyond the dense one's.
+// Host side of the sparse sm_90 GEMM: what it requires of its arguments beyond the requirements of the dense GEMM.
 #pragma once
 
 #include "sm90_launch.cuh"

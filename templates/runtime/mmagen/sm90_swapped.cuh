@@ -1,5 +1,5 @@
 // Kernels that compute the transpose: D^T = B^T A^T, with B of the call as the kernel's A. wgmma has 64 rows and 8 to 256
-// columns, so for few rows of D the columns of wgmma waste less.
+// columns, so if D has few rows, less of the instruction is wasted when they are the columns of wgmma.
 #pragma once
 
 #include <utility>

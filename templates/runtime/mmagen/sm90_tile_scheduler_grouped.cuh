@@ -1,9 +1,9 @@
-// Persistent tile scheduler for groups whose sizes lie in device memory: one launch for problems of which the host knows only
-// how many there are, and how many rows they have together or at most.
+// Persistent tile scheduler for groups whose sizes are in device memory: one launch for many problems. The host knows only how
+// many problems there are, and the total or the maximum of their rows.
 //
 // All lanes of a warp iterate together. Lane i has group i of a window of 32 groups: its rows, and the number of tiles up to
-// its end, a prefix sum. Work tiles come in ascending order, so a warp only ever moves to the next window; the sizes of that
-// one are loaded in advance. Every warp that loads or stores does this by itself: no barrier, and no list in memory.
+// its end, a prefix sum. Work tiles come in ascending order, so a warp only ever moves to the next window, whose sizes are
+// loaded in advance. Every warp that loads or stores does this by itself, without a barrier or a list in memory.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline namespace v0_1 {
 /// it has the first m[g] rows of its own matrix.
 enum class GroupSizes { kStacked, kMasked };
 
-/// What became of a group: one word for each, in device memory.
+/// The status of a group: one word for each group, in device memory.
 enum class GroupStatus : int {
   kComputed = 0,       // also a group without rows
   kNegativeSize = 1,   // its end lies before its begin, or its size is negative
@@ -112,7 +112,7 @@ struct GroupedTileScheduler {
   int group = 0, begin = 0, end = 0;
   unsigned index = 0;
 
-  /// Call once the kernels before this one have ended: they may write the sizes.
+  /// Call only after the preceding kernels have ended: they may write the sizes.
   CUTE_DEVICE GroupedTileScheduler(Params const& params, ClusterCoord<Config> const&)
       : tile(blockIdx.x / kClusterCtas<Config>) {
     next_size = load_size(params, 0);
@@ -200,7 +200,7 @@ struct GroupedTileScheduler {
     bool const has_rows = exists && status == GroupStatus::kComputed;
     unsigned const tiles_sized = has_rows ? unsigned(lane_end - lane_begin + kTileSized - 1) / kTileSized : 0;
     tiles_to_end = detail::prefix_sum(tiles_sized * params.tiles_other, lane);
-    // The first CTA comes by all groups, and of its warps the producer does.
+    // The producer warp of the first CTA visits all groups.
     if (params.status != nullptr && blockIdx.x == 0 && exists && int(threadIdx.x) / 32 == 4 * Config::kConsumers) {
       params.status[first_group + lane] = int(status);
     }

@@ -1,4 +1,4 @@
-// Persistent tile scheduler: as many clusters as run at once, each of which computes several output tiles.
+// Persistent tile scheduler: launches as many clusters as run at once; each computes several output tiles.
 #pragma once
 
 #include <algorithm>

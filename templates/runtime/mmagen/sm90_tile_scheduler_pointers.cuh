@@ -1,7 +1,7 @@
-// Persistent tile scheduler for groups with matrices of their own, whose M, N and K lie in device memory.
+// Persistent tile scheduler for groups of separate matrices, whose M, N and K are in device memory.
 //
-// A kernel that runs before has written tiles and matrices of each group to the workspace (sm90_prepare_groups.cuh). Tiles are
-// found as those of GroupedTileScheduler: lane i has group i of a window of 32 groups and the number of tiles up to its end.
+// A preceding kernel has written the tiles and matrices of each group to the workspace (sm90_prepare_groups.cuh). Tiles are
+// found as in GroupedTileScheduler: lane i has group i of a window of 32 groups and the number of tiles up to its end.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ struct PointerTileScheduler {
   unsigned index = 0;
   GroupTiles of_group = {};
 
-  /// Call once the kernel before this one has ended.
+  /// Call only after the preceding kernel has ended.
   CUTE_DEVICE PointerTileScheduler(Params const& params, ClusterCoord<Config> const&)
       : tile(blockIdx.x / kClusterCtas<Config>) {
     next = load(params, 0);

@@ -147,7 +147,7 @@ struct SplitKWorkspaceTileScheduler {
     if (vectors > 0x7fffffff) { return 1; }  // more than the reduction counts
     int64_t const most = std::max<int64_t>(1, std::min<int64_t>(tiles.k_tiles, 0x7fffffff / tiles.tiles));
     if (kSplits > 0) { return int(std::min<int64_t>(kSplits, most)); }
-    // More splits pay where they fill a wave: for each number of waves, the most splits that fit it.
+    // More splits help if they fill a wave: for each number of waves, the most splits that fit it.
     constexpr int kMostWaves = 8;
     int64_t best = 1;
     double least = predicted_cycles(tiles, shape, sums, 1, resident, cluster);

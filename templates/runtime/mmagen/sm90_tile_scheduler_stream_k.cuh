@@ -37,7 +37,7 @@ inline uint64_t launch_number() {
 
 }  // namespace detail
 
-/// kAlways: the tiles of a last wave are shared however full it is, which pays where a cluster's operands are read by no other.
+/// kAlways: the tiles of a last wave are shared however full it is, which helps if no other cluster reads a cluster's operands.
 /// Each cluster first computes its range of the shared tiles, from its end backwards, then whole tiles. The range's end lies
 /// in a tile that the next cluster finishes: its partial sums are ready long before they are read.
 template <class Config, bool kAlways>
@@ -145,7 +145,7 @@ struct StreamKTileScheduler {
   static constexpr int kThreads = cute::size(typename Config::TiledMma{});
 
   /// Shares the tiles of a last wave that is less than two thirds full, and those of the full wave before it. A fuller last
-  /// wave is often faster unshared: clusters at different k have no operands in common, and L2 serves each of them alone.
+  /// wave is often faster if not shared: clusters at different k have no operands in common that L2 could serve to both.
   static void share_last_wave(Params& params, unsigned resident) {
     constexpr int64_t kMinKTiles = kAlways ? 4 : 8;  // of a cluster
     unsigned const rest = params.tiles % resident;

@@ -1,5 +1,5 @@
 // Warpgroup kernel, the simplest one: no warp specialization. All warpgroups compute one CTA tile together, and one of their
-// threads also loads.
+// threads also issues the loads.
 #pragma once
 
 #include "sm90_kernel.cuh"

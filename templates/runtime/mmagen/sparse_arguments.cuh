@@ -1,4 +1,4 @@
-// What a call of a kernel with a sparse A is checked for first: extents and metadata.
+// The first checks of a call of a kernel with a sparse A: extents and metadata.
 #pragma once
 
 #include "gemm_arguments.cuh"
@@ -7,7 +7,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Metadata lie in blocks of 16 bytes and more. Extents come first: where the shape is empty no pointer is read.
+/// Metadata are in blocks of 16 bytes or more. Extents are checked first: if the shape is empty, no pointer is read.
 /// Operands: has the extents of a tile, and A.
 template <class Operands, class Args>
 Status check_sparse_call(Args const& args) {

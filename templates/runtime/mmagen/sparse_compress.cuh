@@ -1,8 +1,8 @@
 // Prunes and compresses matrices for the sparse kernels, and checks metadata: on the device and, with the same rules, on the
 // host.
 //
-// The format is that of sparse_format.cuh. A thread makes a word of metadata from runs of 32 bytes of A, which the threads of a
-// quad read side by side, and stores 16 bytes of values for each.
+// sparse_format.cuh describes the format. A thread makes a word of metadata from runs of 32 bytes of A, which the threads of a
+// quad read side by side, and stores 16 bytes of values for each run.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,7 +37,7 @@ struct SparseMatrices {
   bool dense_is_aligned, pruned_is_aligned;  // rows begin at 16-byte boundaries, and K is contiguous
 };
 
-/// Sizes of what one compressed matrix takes.
+/// Sizes of one compressed matrix.
 template <class Format>
 struct CompressedSize {
   static int64_t columns(int64_t k) { return detail::ceil_div(k, Format::kGroup) * Format::kKept; }
@@ -107,7 +107,7 @@ struct Run {
   }
 };
 
-/// The word of metadata with that index among those of all matrices, and the values that it speaks of.
+/// The word of metadata with that index among those of all matrices, and the values that it describes.
 template <class Format>
 __host__ __device__ void compress_word(SparseMatrices<typename Format::Storage> const& matrices, int64_t index) {
   using Storage = typename Format::Storage;

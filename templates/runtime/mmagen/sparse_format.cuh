@@ -1,9 +1,9 @@
-// A sparse matrix A as the kernels read it: the elements that are kept, and metadata in the order of sparse wgmma. Host and
-// device.
+// The format of a sparse matrix A in memory: the kept elements, and metadata in the order of sparse wgmma. Host and device.
 //
-// Of each kGroup neighbours along K (4; 2 of 32-bit types) kKept = kGroup / 2 are stored, and 4 bits of metadata name their
-// places: of 4, the index of the first in bits 0-1 and that of the second, a larger one, in bits 2-3; of 2, 0b0100 for the
-// first and 0b1110 for the second (PTX ISA, "Sparse matrix storage").
+// kGroup neighbours along K form a group: 4, or 2 for 32-bit types. kKept = kGroup / 2 elements of a group are stored, and 4
+// bits of metadata select their positions. For groups of 4, bits 0-1 are the index of the first element and bits 2-3 the index
+// of the second, which is larger. For groups of 2, 0b0100 is the first element and 0b1110 the second (PTX ISA, "Sparse matrix
+// storage").
 //
 // Values: (M, ceil(K / kGroup) * kKept), rows contiguous. Metadata: 32-bit words, in blocks of 64 rows x kBlockK columns with
 // one word for each thread of a warpgroup: (word of the block, block along K, block along M), the first mode contiguous. Blocks

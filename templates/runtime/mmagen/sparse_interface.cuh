@@ -1,4 +1,4 @@
-// The C interface of pruning and compressing: checks the arguments of a call, with a sentence that names what is wrong.
+// The C interface for pruning and compressing: checks the arguments of a call, with an error text that names what is wrong.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The second kernel of a split-K GEMM whose partial sums lie in a workspace: adds them up, always in the order of K, and
-// stores D. A kernel of its own needs no flags between CTAs: nobody has to clear the workspace, and no CTA waits for another.
+// The second kernel of a split-K GEMM whose partial sums are in a workspace: adds them up, always in the order of K, and stores
+// D. A separate kernel needs no flags between CTAs: the workspace need not be cleared, and no CTA waits for another.
 #pragma once
 
 #include <type_traits>
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kReductionThreads)
     } else {
       functor.template finish_rows<0, kRows>(row, place_of, along_end, int(batch));
     }
-    // The lanes of a warp that lies within a line add it up together.
+    // The lanes of a warp that is within one line add the line up together.
     auto const finish_line = [&](auto sharing) {
       if constexpr (Config::kDRowMajor) {
         functor.template finish_rows<decltype(sharing)::value, kRows>(row, line_of, across_end, int(batch));
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kReductionThreads)
   }
 }
 
-/// Enqueues the reduction behind the kernel that writes the partial sums.
+/// Enqueues the reduction after the kernel that writes the partial sums.
 template <class Config>
 Status run_split_k_reduction(PartialSums<typename Config::ElementAccumulator> const& sums, GemmArguments<Config> const& args,
                              cudaStream_t stream) {

@@ -1,7 +1,7 @@
-// Narrow integers and 8-bit floats to bf16 and f16, exactly, in registers, two neighbours at a time.
+// Converts narrow integers and 8-bit floats to bf16 and f16, exactly, in registers, two neighbours at a time.
 //
-// Integers are converted without cvt: 0x4300 is 128 in bf16 and its last bit counts 1, 0x6400 is 1024 in f16 and its last bit
-// counts 1 too. The bits of an integer, put into such a number, make 128 + value (1024 + value); one subtraction is left.
+// Integers are converted without cvt: 0x4300 is 128 in bf16 and 0x6400 is 1024 in f16, and the last bit of either has the value
+// 1. The bits of an integer, inserted there, make 128 + value (1024 + value); one subtraction yields the value.
 #pragma once
 
 #include <cute/config.hpp>
@@ -34,7 +34,7 @@ CUTE_DEVICE uint32_t masked_xor(uint32_t a) {
   return result;
 }
 
-/// A multiplication rather than a shift and an addition: its unit has less to do.
+/// A multiplication rather than a shift and an addition: its unit is less busy.
 CUTE_DEVICE uint32_t times_0x1001(uint32_t a) {
   uint32_t result;
   asm("mul.lo.u32 %0, %1, 0x1001;" : "=r"(result) : "r"(a));
@@ -69,8 +69,8 @@ struct WeightConversion {
   /// What is subtracted from both numbers of a pair: kMagic, and the zero point of u4.
   CUTE_DEVICE static uint32_t zero_of(uint32_t zero) { return kMagic + zero * 0x00010001; }
 
-  /// Which bytes of a word have the pair of columns 2 * quarter and 2 * quarter + 1 of eight, for prmt. Of 8-bit types the word
-  /// is that of columns 4 * (quarter / 2) and following.
+  /// Which bytes of a word have the pair of columns 2 * quarter and 2 * quarter + 1 of eight, for prmt. For 8-bit types the
+  /// word is that of columns 4 * (quarter / 2) and following.
   CUTE_DEVICE static uint32_t selector(int quarter) {
     if constexpr (kPacked) {
       return 0x4440 | quarter;  // with zeros above it

@@ -24,7 +24,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 /* What a call returns. The numbers are the same for all libraries made by mmagen. */
 typedef enum hello_micro_status {
   HELLO_MICRO_SUCCESS = 0,
-  /* about the device; hello_micro_cuda_error() has CUDA's own code where there is one */
+  /* about the device; hello_micro_cuda_error() returns CUDA's own code, if there is one */
   HELLO_MICRO_CUDA_ERROR = 1,   /* the launch was refused, or an earlier one has failed */
   HELLO_MICRO_NO_DRIVER = 2,    /* this machine has no CUDA driver */
   HELLO_MICRO_OLD_DRIVER = 3,   /* the driver is older than the CUDA that the library was built with */
@@ -33,11 +33,11 @@ typedef enum hello_micro_status {
   HELLO_MICRO_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
   /* about the arguments */
   HELLO_MICRO_NULL_ARGS = 16,      /* no struct */
-  HELLO_MICRO_STRUCT_SIZE = 17,    /* struct_size is less than that of the struct here, or members behind it are not zero */
+  HELLO_MICRO_STRUCT_SIZE = 17,    /* struct_size is less than the size of the struct here, or members beyond it are not zero */
   HELLO_MICRO_FIXED_SHAPE = 18,    /* this kernel computes one tile and nothing else */
-  HELLO_MICRO_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles */
+  HELLO_MICRO_TOO_MANY_TILES = 19, /* m, n and batch result in more than 2^31 - 16385 output tiles */
   HELLO_MICRO_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
-  HELLO_MICRO_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run says so */
+  HELLO_MICRO_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run returns this */
   HELLO_MICRO_NEGATIVE_M = 32,
   HELLO_MICRO_NEGATIVE_N = 33,
   HELLO_MICRO_NEGATIVE_K = 34,
@@ -47,7 +47,7 @@ typedef enum hello_micro_status {
   HELLO_MICRO_TOO_LARGE_K = 42,
   HELLO_MICRO_NULL_A = 48,
   HELLO_MICRO_NULL_B = 49,
-  HELLO_MICRO_NULL_C = 50, /* and is read: beta is not 0 */
+  HELLO_MICRO_NULL_C = 50, /* although beta is not 0, so that C is read */
   HELLO_MICRO_NULL_D = 51,
   HELLO_MICRO_NULL_METADATA_A = 52,
   HELLO_MICRO_NULL_SCALE_A = 53,
@@ -68,8 +68,8 @@ typedef enum hello_micro_status {
   HELLO_MICRO_SHORT_LDD = 83,
   HELLO_MICRO_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   HELLO_MICRO_BETA_NOT_INTEGER = 97,
-  HELLO_MICRO_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
-  HELLO_MICRO_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  HELLO_MICRO_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to the same D */
+  HELLO_MICRO_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, if there are several matrices */
   HELLO_MICRO_NEGATIVE_STRIDE_B = 129,
   HELLO_MICRO_NEGATIVE_STRIDE_C = 130,
   HELLO_MICRO_NEGATIVE_STRIDE_D = 131,
@@ -87,7 +87,7 @@ typedef float hello_micro_scalar;
  */
 /* The arguments of a call, the same for all libraries made by mmagen: the layout does not depend on the kernel. Later versions
  * add members at the end. A library refuses a struct that is shorter than the one it knows, and a longer one unless all
- * that it does not know is zero. Begin with HELLO_MICRO_ARGS_INIT, or with zeros and struct_size. */
+ * members that it does not know are zero. Begin with HELLO_MICRO_ARGS_INIT, or with zeros and struct_size. */
 typedef struct hello_micro_args {
   uint64_t struct_size;   /* sizeof(struct hello_micro_args) */
   int64_t m, n, k, batch; /* batch 0 means 1 */
@@ -95,7 +95,7 @@ typedef struct hello_micro_args {
   int64_t lda, batch_stride_a;
   const void *b;
   int64_t ldb, batch_stride_b;
-  const void *c; /* read only where beta is not 0; may be d */
+  const void *c; /* read only if beta is not 0; may be equal to d */
   int64_t ldc, batch_stride_c;
   void *d;
   int64_t ldd, batch_stride_d;
@@ -104,8 +104,8 @@ typedef struct hello_micro_args {
   const void *beta_device;  /* the same for beta; c must be given then */
   void *workspace;          /* NULL, or device memory: see hello_micro_workspace_bytes */
   int64_t workspace_bytes;
-  const void *metadata_a; /* of sparse operations, else not read */
-  const void *scale_a;    /* of block-scaled operations, else not read */
+  const void *metadata_a; /* for sparse operations, else not read */
+  const void *scale_a;    /* for block-scaled operations, else not read */
   const void *scale_b;
 } hello_micro_args;
 
@@ -114,8 +114,8 @@ typedef struct hello_micro_args {
   {sizeof(struct hello_micro_args), 0, 0, 0, 1, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, \
    1.0, 0.0, NULL, NULL, NULL, 0, NULL, NULL, NULL}
 
-/* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
- * CTA, and CTAs that run at once on a multiprocessor of the current device. */
+/* Resources of the kernel: threads per CTA, registers and bytes of local memory per thread, bytes of shared memory per CTA,
+ * and CTAs that run at once on a multiprocessor of the current device. */
 typedef struct hello_micro_info {
   uint64_t struct_size; /* sizeof(struct hello_micro_info), set by the caller */
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
@@ -125,8 +125,8 @@ typedef struct hello_micro_info {
  * memory of the current device. Thread-safe. */
 HELLO_MICRO_API hello_micro_status hello_micro_run(const hello_micro_args *args, struct CUstream_st *stream);
 
-/* What hello_micro_run would return on the current device, without launching anything. Where that is success, it also asks the
- * driver where the memory of each pointer is, which hello_micro_run does not: HELLO_MICRO_FOREIGN_MEMORY. */
+/* What hello_micro_run would return on the current device, without launching anything. If that is success, it also asks the driver
+ * where the memory of each pointer is, which hello_micro_run does not do: HELLO_MICRO_FOREIGN_MEMORY. */
 HELLO_MICRO_API hello_micro_status hello_micro_can_run(const hello_micro_args *args);
 
 /* Bytes of workspace that a call with these arguments can use on the current device, 0 for none. */
@@ -140,12 +140,12 @@ HELLO_MICRO_API const char *hello_micro_config_name(const hello_micro_args *args
 /* One sentence in English for a status; never NULL. */
 HELLO_MICRO_API const char *hello_micro_status_text(hello_micro_status status);
 
-/* The same for the last call of this thread that returned a status, with the values that it is about, e.g. "lda is 100; a
- * line of A along K has 128 elements". Valid until the thread's next call; never NULL. */
+/* The same for the last call of this thread that returned a status, with the values concerned, e.g. "lda is 100; a line of A
+ * along K has 128 elements". Valid until the thread's next call; never NULL. */
 HELLO_MICRO_API const char *hello_micro_error_text(void);
 
-/* The cudaError_t of that call, 0 if CUDA reported none. The library has a CUDA runtime of its own: cudaGetLastError() of the
- * application does not see its errors. */
+/* The cudaError_t of that call, 0 if CUDA reported none. The library has its own CUDA runtime: cudaGetLastError() of the
+ * application does not return its errors. */
 HELLO_MICRO_API int hello_micro_cuda_error(void);
 
 /* The version of mmagen that made the library, "0.1.0". */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT-0
-// What the epilogues ask of a functor: the elements that it reads beside an accumulator and C.
+// What the epilogues require of a functor that reads more than an accumulator and C.
 //
-// A functor may read something for each row, column and element of D. It then has the types Row, Column and Element and
-// functions that load them, which are called before the first use, so that the loads of many elements are in flight together;
-// and its calls take what was loaded. A functor without these types reads nothing.
+// A functor may read a value for each row, column and element of D. It then defines the types Row, Column and Element and
+// functions that load them. These are called before the first use, so that the loads of many elements are in flight together;
+// the functor's call operators take the loaded values. A functor without these types reads nothing.
 //
-// What a functor gathers goes to global memory: finish_rows() and finish_columns() are called with the lines of elements that
-// are done, finish() by whole warps once all elements of a tile are.
+// A functor may also reduce values to global memory: finish_rows() and finish_columns() are called with the lines of elements
+// that are done, finish() by whole warps after all elements of a tile are done.
 #pragma once
 
 #include <type_traits>
@@ -18,7 +18,7 @@ inline namespace v0_1 {
 
 struct Nothing {};
 
-/// Base of what reads nothing, or not all of these.
+/// Base of functors and operations that read nothing, or not all of these.
 struct NothingBeside {
   using Row = Nothing;
   using Column = Nothing;
@@ -27,8 +27,9 @@ struct NothingBeside {
   static constexpr bool kStagesMatrix = false;  // see EpilogueOperations
 
   CUTE_DEVICE void finish() const {}
-  /// What was gathered for kCount rows: row(i) as load_row() made it, index_of(i) where it lies; those below `end` are there.
-  /// Lanes that differ only in the bits kSharing of their index have the same rows. Called by whole warps if kSharing is not 0.
+  /// Writes what was reduced for kCount rows: row(i) as load_row() made it, index_of(i) its index; rows from `end` on do not
+  /// exist. Lanes that differ only in the bits kSharing of their index have the same rows. Called by whole warps if kSharing is
+  /// not 0.
   template <unsigned kSharing, int kCount, class RowOf, class IndexOf>
   CUTE_DEVICE void finish_rows(RowOf const&, IndexOf const&, int, int) const {}
   template <unsigned kSharing, int kCount, class ColumnOf, class IndexOf>
@@ -36,11 +37,11 @@ struct NothingBeside {
   CUTE_DEVICE Nothing load_row(int, int) const { return {}; }
   CUTE_DEVICE Nothing load_column(int, int) const { return {}; }
   CUTE_DEVICE Nothing load_element(int, int, int) const { return {}; }
-  /// Replaces two columns by those of another lane of the warp; called by whole warps.
+  /// Replaces two columns with those of another lane of the warp; called by whole warps.
   CUTE_DEVICE static void take_columns(Nothing&, Nothing&, int) {}
 };
 
-/// What was loaded for one element of D, and whether there is such an element.
+/// The values loaded for one element of D, and whether the element exists.
 template <class Row, class Column, class Element>
 struct Beside {
   Row const& row;
@@ -71,11 +72,11 @@ struct SumsOfElement<Functor, std::void_t<decltype(Functor::kSumsOfElement)>>
 
 }  // namespace detail
 
-/// Sums that an element of D is made of: 1, or 2 neighbours of a row, of which D has half as many columns.
+/// Sums that make one element of D: 1, or 2 neighbours of a row, so that D has half as many columns.
 template <class Functor>
 inline constexpr int kSumsOfElement = detail::SumsOfElement<Functor>::value;
 
-/// A functor as the epilogues call it.
+/// Adapts a functor to the calls that the epilogues make.
 template <class Functor, bool = detail::ReadsBeside<Functor>::value>
 struct EpilogueFunctor : Functor {
   using Functor::Functor;

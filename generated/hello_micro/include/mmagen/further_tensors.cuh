@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Arguments beyond A, B, C, D, alpha and beta: those of a call, checked, and as a kernel gets them. A project that has any
-// describes them in its further.cuh. Host only, but for FurtherTensor and FurtherPointers.
+// Arguments beyond A, B, C, D, alpha and beta: checks those of a call, and converts them for the kernel. A project that has any
+// describes them in its further.cuh. Host only, except FurtherTensor and FurtherPointers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// The arguments of a GEMM as they come through the C interface, checked: sizes, strides and pointers.
+// The arguments of a GEMM from the C interface, and checks of their sizes, strides and pointers.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -48,8 +48,7 @@ using GemmArguments = GemmArgumentsOf<typename Config::A::Element, typename Conf
 
 namespace detail {
 
-/// Elements of memory along K of an operand of k columns: all of them, or kKept for each kGroup, of a sparse one or a packed
-/// one.
+/// Elements of memory along K of an operand with k columns: k of them, or kKept for each kGroup if it is sparse or packed.
 template <class Operand, class = void>
 struct StoredK {
   CUTE_HOST_DEVICE static int64_t of(int64_t k) { return k; }
@@ -70,7 +69,7 @@ inline bool rows_are_aligned(void const* pointer, int64_t ld, int64_t batch_stri
   return (reinterpret_cast<uintptr_t>(pointer) | steps * uintptr_t(bytes)) % 16 == 0;
 }
 
-/// How an operand lies in memory: `row` elements of a line along its contiguous mode, and how many lines.
+/// The shape of an operand in memory: `row` elements of a line along its contiguous mode, and the number of lines.
 struct OperandLines {
   int64_t row, lines;
 };
@@ -93,8 +92,7 @@ OperandLines lines_of_d(int64_t m, int64_t n) {
 /// Of M, N and K, and of the number of CTAs: the end of the last tile must fit an int.
 inline constexpr int64_t kLargestExtent = 0x7fffffff - 16384;
 
-/// kSuccess, or what is wrong with the extents of a call. Where the shape is empty, the other extents may be anything but
-/// negative.
+/// kSuccess, or what is wrong with the extents of a call. If the shape is empty, the other extents need only be at least 0.
 template <class Config>
 Status check_extents(GemmShape const& shape) {
   if (shape.m < 0) { return Status::kNegativeM; }

@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(Config::kThreads)
   Tensor sA = make_tensor(make_smem_ptr(storage.operands.a.begin()), typename A::SmemLayout{})(_, _, 0);  // (BLK_M,BLK_K)
   Tensor sB = make_tensor(make_smem_ptr(storage.operands.b.begin()), typename B::SmemLayout{})(_, _, 0);  // (BLK_N,BLK_K)
 
-  // 1. Copy, element by element: any pointer and leading dimension will do.
+  // 1. Copy, element by element, with any pointer and leading dimension.
   auto copy_tile = [&](auto gmem_copy, auto const& g, auto&& s) {
     if (threadIdx.x < size(gmem_copy)) {
       auto thread_copy = gmem_copy.get_slice(threadIdx.x);

@@ -21,7 +21,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 /* What a call returns. The numbers are the same for all libraries made by mmagen. */
 typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_SUCCESS = 0,
-  /* about the device; hello_ownership_cuda_error() has CUDA's own code where there is one */
+  /* about the device; hello_ownership_cuda_error() returns CUDA's own code, if there is one */
   HELLO_OWNERSHIP_CUDA_ERROR = 1,   /* the launch was refused, or an earlier one has failed */
   HELLO_OWNERSHIP_NO_DRIVER = 2,    /* this machine has no CUDA driver */
   HELLO_OWNERSHIP_OLD_DRIVER = 3,   /* the driver is older than the CUDA that the library was built with */
@@ -30,11 +30,11 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
   /* about the arguments */
   HELLO_OWNERSHIP_NULL_ARGS = 16,      /* no struct */
-  HELLO_OWNERSHIP_STRUCT_SIZE = 17,    /* struct_size is less than that of the struct here, or members behind it are not zero */
+  HELLO_OWNERSHIP_STRUCT_SIZE = 17,    /* struct_size is less than the size of the struct here, or members beyond it are not zero */
   HELLO_OWNERSHIP_FIXED_SHAPE = 18,    /*  */
-  HELLO_OWNERSHIP_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles */
+  HELLO_OWNERSHIP_TOO_MANY_TILES = 19, /* m, n and batch result in more than 2^31 - 16385 output tiles */
   HELLO_OWNERSHIP_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
-  HELLO_OWNERSHIP_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run says so */
+  HELLO_OWNERSHIP_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run returns this */
   HELLO_OWNERSHIP_NEGATIVE_M = 32,
   HELLO_OWNERSHIP_NEGATIVE_N = 33,
   HELLO_OWNERSHIP_NEGATIVE_K = 34,
@@ -44,7 +44,7 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_TOO_LARGE_K = 42,
   HELLO_OWNERSHIP_NULL_A = 48,
   HELLO_OWNERSHIP_NULL_B = 49,
-  HELLO_OWNERSHIP_NULL_C = 50, /* and is read: beta is not 0 */
+  HELLO_OWNERSHIP_NULL_C = 50, /* although beta is not 0, so that C is read */
   HELLO_OWNERSHIP_NULL_D = 51,
   HELLO_OWNERSHIP_NULL_METADATA_A = 52,
   HELLO_OWNERSHIP_NULL_SCALE_A = 53,
@@ -65,8 +65,8 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_SHORT_LDD = 83,
   HELLO_OWNERSHIP_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   HELLO_OWNERSHIP_BETA_NOT_INTEGER = 97,
-  HELLO_OWNERSHIP_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
-  HELLO_OWNERSHIP_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  HELLO_OWNERSHIP_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to the same D */
+  HELLO_OWNERSHIP_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, if there are several matrices */
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_B = 129,
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_C = 130,
   HELLO_OWNERSHIP_NEGATIVE_STRIDE_D = 131,
@@ -86,12 +86,12 @@ HELLO_OWNERSHIP_API hello_ownership_status hello_ownership_stamp(int32_t *a, int
 /* One sentence in English for a status; never NULL. */
 HELLO_OWNERSHIP_API const char *hello_ownership_status_text(hello_ownership_status status);
 
-/* The same for the last call of this thread that returned a status, with the values that it is about, e.g. "lda is 100; a
- * line of A along K has 128 elements". Valid until the thread's next call; never NULL. */
+/* The same for the last call of this thread that returned a status, with the values concerned, e.g. "lda is 100; a line of A
+ * along K has 128 elements". Valid until the thread's next call; never NULL. */
 HELLO_OWNERSHIP_API const char *hello_ownership_error_text(void);
 
-/* The cudaError_t of that call, 0 if CUDA reported none. The library has a CUDA runtime of its own: cudaGetLastError() of the
- * application does not see its errors. */
+/* The cudaError_t of that call, 0 if CUDA reported none. The library has its own CUDA runtime: cudaGetLastError() of the
+ * application does not return its errors. */
 HELLO_OWNERSHIP_API int hello_ownership_cuda_error(void);
 
 /* The version of mmagen that made the library, "0.1.0". */

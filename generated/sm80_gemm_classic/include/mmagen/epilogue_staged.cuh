@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // Epilogue: accumulators -> shared memory -> functor -> D, in vectors along D's contiguous mode.
 //
-// The tile is staged in shared memory in slices of what the TiledMMA covers across D's contiguous mode. A thread's fragment
-// holds pairs of elements; rows of 16 bytes take the exchange through shared memory.
+// The tile is staged in shared memory in slices; a slice is what the TiledMMA covers across D's contiguous mode. A thread's
+// fragment holds pairs of elements, so the threads exchange elements through shared memory to store 16 bytes at a time.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -15,7 +15,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Functor_: makes elements of D of accumulators and C, see linear_combination.cuh and epilogue_functor.cuh.
+/// Functor_: computes elements of D from accumulators and C, see linear_combination.cuh and epilogue_functor.cuh.
 template <class Config, class Functor_>
 struct EpilogueStaged {
   using Functor = Functor_;
@@ -213,7 +213,7 @@ struct EpilogueStaged {
     }
   }
 
-  /// kWidth neighbours of a line; a vector that crosses D's edge element by element.
+  /// kWidth neighbours of a line; a vector that crosses D's edge is stored element by element.
   template <int kWidth>
   CUTE_DEVICE static void store_vector(SharedStorage& storage, Lines const& lines, Called const& functor, int across, int along,
                                        BesideLine<kPair * kWidth>& beside) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // Predicated copies of an operand's tile from global memory.
 //
-// A thread's part of a tile is (CPY,CPY_MN,CPY_K): CPY_MN x CPY_K vectors of CPY contiguous elements. "Wide" vectors are
-// 16 bytes and need 16-byte aligned rows; "narrow" ones are single elements and need no alignment.
+// A thread's part of a tile is (CPY,CPY_MN,CPY_K): CPY_MN x CPY_K vectors of CPY contiguous elements. "Wide" vectors have
+// 16 bytes and require 16-byte aligned rows; "narrow" ones are single elements and require no alignment.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -19,7 +19,7 @@ CUTE_DEVICE int elements_inside(int mn, int k, int mn_left, int k_left) {
   return across ? cute::max(0, cute::min(along, kVector)) : 0;
 }
 
-/// Global memory -> registers; elements outside of the operand become zero.
+/// Global memory -> registers; elements outside the operand become zero.
 template <class Operand, class TensorG, class TensorC, class TensorR>
 CUTE_DEVICE void copy_tile(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
                            TensorC const& cX,  // (CPY,CPY_MN,CPY_K) -> (mn,k) within the tile

@@ -10,7 +10,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Global -> shared memory; elements outside of the operand become zero. The caller must commit, wait (cp_async_fence,
+/// Global -> shared memory; elements outside the operand become zero. The caller must commit, wait (cp_async_fence,
 /// cp_async_wait) and synchronize. Elements too small for cp.async are stored by the thread.
 template <class Operand, class TensorG, class TensorC, class TensorS>
 CUTE_DEVICE void copy_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
@@ -23,7 +23,7 @@ CUTE_DEVICE void copy_tile_async(TensorG const& gX,  // (CPY,CPY_MN,CPY_K)
   constexpr int kBytes = kVector * int(sizeof(Element));
   constexpr int kRows = decltype(size<1>(gX))::value;
 
-  // Edges are rare and single elements are slow: neither is worth the registers of a full unroll.
+  // Edge tiles are rare, and copies of single elements are slow: neither is worth the registers of a full unroll.
 #pragma unroll(kBytes == 16 ? 1 : 4)
   for (int r = 0; r < kRows * size<2>(gX); ++r) {
     int const i = r % kRows;

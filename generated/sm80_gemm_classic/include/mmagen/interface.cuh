@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// The boundary between the project's C header and the kernels: reads the versioned structs, and keeps what became of this
-// thread's last call, for a sentence that names the argument and its value. Host only.
+// The boundary between the project's C header and the kernels: reads the versioned structs, and keeps the status of this
+// thread's last call for an error text that names the argument and its value. Host only.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// What the sentences need to know about a library; the plan's facts. major_*: the contiguous modes. bytes_*: of an element, or
+/// Facts about a library for its error texts, from the plan. major_*: the contiguous modes. bytes_*: of an element, or
 /// what a pointer must be aligned to. needs: "sm_90a", or "sm_80 or later". compiled_for: where that is not what the plan says,
 /// else "". shape: the sentence of a kernel that computes a fixed shape.
 struct Interface {
@@ -142,8 +142,8 @@ inline char const* status_text(Status status, Interface const& interface) {
   return "unknown status";
 }
 
-/// What became of a thread's last call. Zero-initialized; without a constructor, which thread-local variables of a C program
-/// could not run.
+/// The outcome of a thread's last call. Zero-initialized, without a constructor: a C program would not run the constructor of a
+/// thread-local variable.
 struct LastStatus {
   static constexpr int kBytes = 320;
 
@@ -290,7 +290,7 @@ struct LastCall : LastStatus {
     return Status::kSuccess;
   }
 
-  /// Keeps the sentence where the pointer is to memory of the host alone, or of a device that the current one does not reach.
+  /// Keeps the sentence if the pointer is to memory of the host alone, or of a device that the current one cannot access.
   bool is_reached(char const* name, void const* pointer) {
     cudaPointerAttributes found{};
     int device = 0, pageable = 0;
@@ -369,7 +369,7 @@ struct LastCall : LastStatus {
                matrices ? "" : between, name, (long long)(matrices ? stride : ld), bytes, name);
   }
 
-  /// What of a matrix, `letter`, keeps its lines from beginning at multiples of 16 bytes.
+  /// Which argument of matrix `letter` keeps its lines from beginning at multiples of 16 bytes.
   bool about_lines(char letter, void const* pointer, int64_t ld, int64_t stride, int bytes) {
     constexpr int kAligned = 16;
     char const name = char(letter - 'a' + 'A');
@@ -382,7 +382,7 @@ struct LastCall : LastStatus {
     return args.batch > 1 && stride % (kAligned / bytes) != 0 && about("batch_stride_", stride);
   }
 
-  /// The further tensor of this name; no name where the kernel has none.
+  /// The further tensor of this name; without a name if the kernel has none.
   TensorArgument further(char const* name) const {
     TensorArgument found = {};
     for (int i = 0; i < Further::kTensors; ++i) {

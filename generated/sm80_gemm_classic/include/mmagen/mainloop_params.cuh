@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// A and B in global memory, as the mainloops without TMA take them.
+// A and B in global memory: the parameters of the mainloops without TMA.
 #pragma once
 
 #include <cute/tensor.hpp>

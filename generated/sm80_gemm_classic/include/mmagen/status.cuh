@@ -106,7 +106,7 @@ inline int& cuda_error_of_thread() {
   return code;
 }
 
-/// A status about the device where the device cannot run the kernel's code at all, kCudaError for every other error.
+/// A status about the device if it cannot run the kernel's code at all, kCudaError for every other error.
 inline Status status_of(cudaError_t error) {
   if (error == cudaSuccess) { return Status::kSuccess; }
   cuda_error_of_thread() = int(error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Copies of operands that TMA cannot address, in a workspace, with rows that it can. A product reads each element of an operand
-// many times: where it is large, a copy costs less than the kernel without TMA.
+// Copies operands that do not meet TMA's alignment requirements to aligned rows in a workspace. A product reads each element of
+// an operand many times, so for large products a copy costs less than the kernel without TMA.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct OperandCopy {
 
   OperandCopy() = default;
 
-  /// `batch`: matrices, which may all be the same one. Without any where TMA can address the operand.
+  /// `batch`: matrices, which may all be the same one; 0 if TMA can address the operand.
   OperandCopy(void const* matrix, int64_t ld, int64_t batch_stride, int64_t along, int64_t across, int64_t batch)
       : from(static_cast<Element const*>(matrix)), ld(ld), batch_stride(batch_stride), along(along), across(across) {
     constexpr int kBytes = sizeof(Element);
@@ -47,7 +47,7 @@ struct OperandCopy {
     lines_of_matrix = FastDivmod(unsigned(across));
   }
 
-  /// Can a kernel count the pieces? Call before the functions below, whose products else may wrap around.
+  /// Can a kernel count the pieces? Call before the functions below, whose products may otherwise wrap around.
   bool is_countable() const { return matrices == 0 || matrices * across <= kMostPieces / detail::ceil_div(along, kPiece); }
   int64_t matrix_stride() const { return pitch * across; }
   int64_t bytes() const { return matrices * matrix_stride() * int64_t(sizeof(Element)); }
@@ -122,7 +122,7 @@ namespace detail {
 template <class Element>
 using Word = std::conditional_t<sizeof(Element) == 1, uint8_t, std::conditional_t<sizeof(Element) == 2, uint16_t, uint32_t>>;
 
-/// Microseconds that a product takes in the kernel without TMA, of Config, and by way of copies; estimates from an H200.
+/// Microseconds that a product takes in Config's kernel without TMA, and with copies; estimates from an H200.
 template <class Config>
 bool copies_pay(GemmShape const& shape, int64_t copied_bytes) {
   constexpr double kSms = 132, kElement = sizeof(typename Config::A::Element);
@@ -139,7 +139,7 @@ bool copies_pay(GemmShape const& shape, int64_t copied_bytes) {
   return 2 * kLaunch + double(copied_bytes) / kCopyRate + by_tma < direct;
 }
 
-/// The copies of a call that pay. Config: of the kernel without TMA. Args: the project's public argument struct.
+/// The copies of a call that save time. Config: of the kernel without TMA. Args: the project's public argument struct.
 template <class Config, class Args>
 OperandCopies<Word<typename Config::A::Element>> plan_copies(Args const& args) {
   using A = typename Config::A;
@@ -162,7 +162,7 @@ OperandCopies<Word<typename Config::A::Element>> plan_copies(Args const& args) {
 
 }  // namespace detail
 
-/// Bytes of workspace for the copies of a call, a multiple of 16; 0 where none are made.
+/// Bytes of workspace for the copies of a call, a multiple of 16; 0 if none are made.
 template <class Config, class Args>
 int64_t copied_bytes(Args const& args) {
   return detail::plan_copies<Config>(args).bytes();
@@ -179,8 +179,8 @@ void take_pitches_of_copies(Args& args, bool with_workspace) {
   if (copies.b.matrices > 0) { args.ldb = copies.b.pitch; }
 }
 
-/// Enqueues the copies of a call that pay and that the workspace holds, and changes `args` to the copied operands and to what
-/// is left of the workspace. Arguments that run() refuses stay as they are.
+/// Enqueues the copies of a call that save time and fit the workspace, and changes `args` to the copied operands and to the
+/// rest of the workspace. Arguments that run() refuses do not change.
 template <class Config, class Args>
 Status copy_operands(Args& args, cudaStream_t stream) {
   GemmArguments<Config> checked{};

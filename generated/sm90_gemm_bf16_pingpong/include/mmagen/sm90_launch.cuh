@@ -16,7 +16,7 @@ inline namespace v0_1 {
 
 namespace detail {
 
-/// CTAs of a cluster that every device with clusters supports; larger ones must be allowed for each kernel.
+/// The number of CTAs of a cluster that every device with clusters supports; larger clusters must be allowed for each kernel.
 inline constexpr int kPortableClusterCtas = 8;
 
 /// Sets the attributes of the kernel that it is launched with, in the current context.
@@ -41,8 +41,8 @@ dim3 cluster_extent(ClusterShape cluster) {
   }
 }
 
-/// Clusters of this kernel that the current device runs at once, at least one; kSmallDevice where it runs none. Queried once
-/// for each device and number of CTAs.
+/// Clusters of this kernel that the current device runs at once, at least one; kSmallDevice if it runs none. Queried once for
+/// each device and number of CTAs.
 template <class Config>
 Status resident_clusters(int& clusters, ClusterShape shape = static_cluster<Config>()) {
   constexpr int kMostDevices = 64, kMostCtas = 16;

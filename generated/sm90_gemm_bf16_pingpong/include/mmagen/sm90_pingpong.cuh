@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// Pingpong kernel: one producer thread loads, the consumer warpgroups compute a CTA tile each. They take turns: one issues
-// wgmma while the others run their epilogues.
+// Pingpong kernel: one producer thread loads, and each consumer warpgroup computes a CTA tile of its own. They take turns: one
+// issues wgmma while the others run their epilogues.
 #pragma once
 
 #include "sm90_kernel.cuh"

@@ -16,7 +16,7 @@ inline namespace v0_1 {
 /// How many rows of A and columns of B are loaded of a tile, and the bytes of a stage. Rows beyond the matrix are not loaded,
 /// except that a panel of an operand with M or N contiguous is loaded whole; columns behind K are filled with zeros by TMA.
 /// Filling a line takes longer than loading it (docs/performance.md). The rows that are not loaded hold whatever shared memory
-/// held before, NaNs included; it reaches only sums of elements outside of D.
+/// held before, NaNs included; they affect only sums of elements outside D.
 struct LoadedRows {
   int a, b;
   uint32_t bytes;
@@ -160,7 +160,7 @@ struct Sm90TmaLoad {
     }
   }
 
-  /// What is loaded of the stages of an output tile.
+  /// The rows that are loaded for the stages of an output tile.
   template <class Tile>
   CUTE_DEVICE static LoadedRows rows_of(Params const& params, Tile const& tile) {
     int const tile_n = launched_tile_n<Config>(params);
@@ -302,8 +302,8 @@ struct Sm90TmaLoad {
     return encode_tensor_map<Element>(edge, data, extent, Operand::kLine, edge_lines, Operand::kSwizzleBytes);
   }
 
-  /// How many rows of a tile with `all` of them are loaded. left: rows of the matrix from the tile's first row on; may be
-  /// negative, or more than the tile has.
+  /// How many of a tile's `all` rows are loaded. left: rows of the matrix from the tile's first row on; may be negative, or
+  /// more than the tile has.
   template <class Operand>
   CUTE_DEVICE static int loaded_rows(int left, int all) {
     constexpr int kStep = Operand::kContiguousK ? 1 : Operand::kLine;  // a panel is loaded whole

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries: threads load the next k tile while
-// wgmma multiplies this one. The wgmma and the epilogue are those of the other kernels.
+// wgmma multiplies the current one. wgmma and the epilogue are the same as in the other kernels.
 //
-// Along the contiguous mode an operand consists of lines. Whole aligned vectors of a line are loaded as such and shifted into
-// place; the elements before the first and behind the last of them, the line's ends, are copied one by one. Nothing outside of
-// a line is read.
+// An operand consists of lines along its contiguous mode. Whole aligned vectors of a line are loaded and shifted into place;
+// the ends of the line, before the first and after the last of these vectors, are copied element by element. Nothing outside a
+// line is read.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -68,13 +68,13 @@ class UnalignedCopy {
     misalignment_ = misalignment(line_of(0, 0) + first_along(0) + along_of(0));
   }
 
-  /// Is every vector of a k tile inside of its line, with those beside it? The same for all threads.
+  /// Is every vector of a k tile inside its line, with its neighbours? The same for all threads.
   CUTE_DEVICE bool is_inside(int k_tile) const {
     return !has_ends(k_tile) && (Operand::kContiguousK || first_across(k_tile) + kAcross <= across_);
   }
 
-  /// Loads what holds the thread's vector `i` of a k tile; zeros in place of ends and of what lies behind K. kInside: there are
-  /// none of these.
+  /// Loads the vectors that contain the thread's vector `i` of a k tile, with zeros in place of ends and of elements beyond K.
+  /// kInside: there are none of these.
   template <bool kInside>
   CUTE_DEVICE void load(VectorPair& pair, int i, int k_tile) const {
     if (!is_vector(i)) { return; }
@@ -100,7 +100,7 @@ class UnalignedCopy {
     *to = pair.template shifted<int(sizeof(Element))>(unsigned(misalignment_of(i, k_tile)) * unsigned(sizeof(Element)));
   }
 
-  /// May lines have ends within a k tile? The same for all threads.
+  /// Can lines have ends within a k tile? The same for all threads.
   CUTE_DEVICE bool has_ends(int k_tile) const {
     int const first = first_along(k_tile);
     return first < kVector || first + kAlong > along_ - kVector;
@@ -127,7 +127,7 @@ class UnalignedCopy {
   }
 
  private:
-  /// Is vector `i` of the thread one of the tile? Others would lie in any line, with another misalignment.
+  /// Is vector `i` of the thread in the tile? Others could be in any line, with another misalignment.
   CUTE_DEVICE static bool is_vector(int i) { return kEven || across_of(i) < kAcross; }
 
   CUTE_DEVICE int misalignment_of(int i, int k_tile) const {
@@ -145,8 +145,9 @@ class UnalignedCopy {
   CUTE_DEVICE int first_along(int k_tile) const { return Operand::kContiguousK ? k_tile * kAlong : first_mn_; }
   CUTE_DEVICE int first_across(int k_tile) const { return Operand::kContiguousK ? first_mn_ : k_tile * kAcross; }
 
-  /// The line of the thread's vector `i`. In place of a line outside of the operand that of vector 0 or, if this is outside
-  /// too, the last one. That does no harm: rows and columns outside of D are not stored, and what lies behind K is not loaded.
+  /// The line of the thread's vector `i`. If that line is outside the operand, the line of vector 0 is used, or, if this is
+  /// also outside, the last line. That does no harm: rows and columns outside D are not stored, and elements beyond K are not
+  /// loaded.
   CUTE_DEVICE Element const* line_of(int i, int k_tile) const {
     int const first = first_across(k_tile) + across_of(0);
     int const line = first_across(k_tile) + across_of(i);
@@ -164,8 +165,8 @@ class UnalignedCopy {
   int misalignment_;  // of all vectors, if kRegular
 };
 
-/// Copies the k tiles of one output tile. Each is loaded in rounds of as many vectors as the registers of a thread can hold;
-/// when a round has been stored, the loads of the next one are issued, be it that of the next k tile.
+/// Copies the k tiles of one output tile. Each is loaded in rounds of as many vectors as the registers of a thread can hold.
+/// After a round has been stored, the loads of the next one are issued, which may belong to the next k tile.
 template <class Config>
 class UnalignedCopies {
   using A = typename Config::A;
@@ -305,7 +306,7 @@ __global__ void __launch_bounds__(kUnalignedThreads<Config>, 1)
 
 template <class Config>
 Status run_sm90_unaligned(GemmArguments<Config> const& args, cudaStream_t stream, Launch launch) {
-  // The kernel that the call was made for may have larger tiles.
+  // The kernel for which the call was made may have larger tiles.
   Status status = check_extents<Config>(args.shape());
   if (status != Status::kSuccess) { return status; }
   UnalignedParams<Config> params{};

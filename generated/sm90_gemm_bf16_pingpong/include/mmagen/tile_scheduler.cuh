@@ -4,9 +4,8 @@
 // A scheduler has, on the host,
 //   kSplitK, kSharesTiles          CTAs that share the K of a tile; whether several CTAs may compute parts of one tile
 //   Arguments, arguments()         what it takes from the public arguments
-//   Params, make_params()          what the kernel gets; Params::Coord is the type of the tiles that it makes, and kWholeWarp
-//   says
-//                                  whether all lanes of a warp must iterate together
+//   Params, make_params()          what the kernel gets; Params::Coord is the type of its tiles; kWholeWarp: must all lanes of
+//                                  a warp iterate together?
 //   grid(), workspace_bytes()      clusters to launch, bytes of workspace, given how many clusters run at once
 //   kReduces, reduction()          whether a second kernel may have to add up partial sums; what it needs, or nothing to add
 // and on the device, constructed from Params and the CTA's place in its cluster,

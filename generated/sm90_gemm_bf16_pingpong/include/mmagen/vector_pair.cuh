@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Vectors of 16 bytes that begin at any element: two aligned vectors of global memory, from which they are shifted.
+// Vectors of 16 bytes that begin at any element: two aligned vectors are loaded from global memory and shifted.
 #pragma once
 
 #include <cute/config.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// The limits of a call's strides: byte offsets have 64 bits, and a tensor map takes strides below 2^40 bytes.
+// The limits on the strides of a call: byte offsets have 64 bits, and the strides of a tensor map are less than 2^40 bytes.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Matrices of a call as they lie in memory: `lines` of them `ld` apart in each of `matrices`, which are `batch_stride` apart.
+/// Matrices of a call in memory: each of `matrices`, `batch_stride` apart, has `lines` lines, `ld` apart.
 /// Strides in elements of `bytes` bytes; no number is negative.
 struct MemorySpan {
   int64_t lines, ld, matrices, batch_stride;
@@ -24,7 +24,7 @@ inline bool fits_64_bits(MemorySpan const& span) {
   return span.matrices <= 1 || span.batch_stride <= left / (span.matrices - 1);
 }
 
-/// Bytes: strides of a tensor map are less. CUDA Driver API, cuTensorMapEncodeTiled, "globalStrides".
+/// Strides of a tensor map are less than this, in bytes. CUDA Driver API, cuTensorMapEncodeTiled, "globalStrides".
 inline constexpr int64_t kTmaStrideEnd = int64_t(1) << 40;
 
 /// Can a tensor map have these strides?

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT-0
 // The epilogue functor of this kernel: D = alpha * accumulator + beta * C.
 //
-// A functor has Arguments (what it takes from the public arguments), Params (what the kernel gets) and two calls, with and
-// without an element of C. Any class with these members can take its place in Config::Epilogue.
+// A functor has Arguments (what it takes from the public arguments), Params (what the kernel gets) and two call operators, with
+// and without an element of C. Any class with these members can take its place in Config::Epilogue.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// alpha and beta, and where they lie in device memory if they are to be read there.
+/// alpha and beta, and their addresses in device memory if the kernel is to read them there.
 template <class Scalar>
 struct LinearCombinationArguments {
   Scalar alpha, beta;
@@ -40,7 +40,7 @@ Status read_scalar(double value, void const* device, Status misaligned, Status n
 
 }  // namespace detail
 
-/// Computed in Scalar and rounded once to ElementD. With beta == 0, C is not read: its memory may hold anything, also NaN.
+/// Computed in Scalar and rounded once to ElementD. With beta == 0, C is not read; it may contain anything, even NaN.
 template <class ElementD, class Accumulator, class Scalar>
 struct LinearCombination {
   using Arguments = LinearCombinationArguments<Scalar>;
@@ -63,7 +63,7 @@ struct LinearCombination {
 
   Scalar alpha, beta;
 
-  /// Call once the kernels before this one have ended: alpha and beta may be what they have written.
+  /// Call only after the preceding kernels have ended: they may write alpha and beta.
   CUTE_DEVICE explicit LinearCombination(Params const& params)
       : alpha(params.alpha_device != nullptr ? *params.alpha_device : params.alpha),
         beta(params.beta_device != nullptr ? *params.beta_device : params.beta) {}

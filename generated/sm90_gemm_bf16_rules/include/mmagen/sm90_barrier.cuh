@@ -11,8 +11,8 @@ inline namespace v0_1 {
 
 CUTE_DEVICE uint32_t smem_address(void const* pointer) { return uint32_t(__cvta_generic_to_shared(pointer)); }
 
-/// True in one lane of the warp, always the same one. All 32 lanes must call it together. Where a branch depends on this alone,
-/// the compiler knows that one thread executes it; elsewhere it puts each TMA instruction into a loop over the active threads,
+/// True in one lane of the warp, always the same one. All 32 lanes must call it together. If a branch depends on this alone,
+/// the compiler knows that one thread executes it; otherwise it puts each TMA instruction into a loop over the active threads,
 /// since its operands are in uniform registers.
 CUTE_DEVICE bool elect_one() {
   uint32_t elected;
@@ -26,7 +26,7 @@ CUTE_DEVICE bool elect_one() {
   return elected != 0;
 }
 
-/// One mbarrier in shared memory. A phase completes when all expected arrivals and all expected bytes have come.
+/// One mbarrier in shared memory. A phase completes when all expected arrivals and all expected bytes have arrived.
 struct Barrier {
   uint64_t word;
 

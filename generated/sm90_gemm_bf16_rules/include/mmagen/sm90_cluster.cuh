@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// CTAs of a cluster: which part of the cluster's work each of them has, and barriers among them.
+// CTAs of a cluster: which part of the cluster's work each CTA computes, and barriers among them.
 #pragma once
 
 #include <algorithm>

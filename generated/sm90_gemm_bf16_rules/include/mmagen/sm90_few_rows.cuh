@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT-0
-// Kernel for products with M or N of at most 16 whose operands TMA cannot address. A is (M,K) and B is (N,K) here, so that both
-// have rows along K. The operand with few rows goes through shared memory. The other one is read once, from global memory
-// straight to the registers that hold the fragments of mma.sync.
+// Kernel for products with M or N of at most 16 whose operands do not meet TMA's alignment requirements. A is (M,K) and B is
+// (N,K), so both have rows along K. The operand with few rows goes through shared memory. The other one is read once, from
+// global memory directly to the registers that hold the fragments of mma.sync.
 //
 // Each of the four lanes that share a row of a fragment loads 16 consecutive bytes. This permutes K with respect to the layout
-// of mma.sync, which does not change the sums, since both operands are permuted alike. Rows whose indices differ by a multiple
-// of kFewRowsVector have the same address modulo 16 bytes, whatever the leading dimension is. A CTA computes only rows of one
-// such class: it loads aligned vectors, beginning `shift` elements before each row, and the few rows are shifted by as many
-// elements on their way to shared memory. Vectors that contain the beginning or the end of a row are assembled from single
-// elements; nothing outside of a row is read.
+// of mma.sync. The sums do not change, because both operands are permuted in the same way. Rows whose indices differ by a
+// multiple of kFewRowsVector have the same address modulo 16 bytes, whatever the leading dimension is. A CTA computes only rows
+// of one such class: it loads aligned vectors, beginning `shift` elements before each row, and shifts the few rows by as many
+// elements when it writes them to shared memory. Vectors that contain the beginning or the end of a row are assembled from
+// single elements; nothing outside a row is read.
 #pragma once
 
 #include <algorithm>
@@ -99,7 +99,7 @@ struct FewRowsStorage {
   alignas(16) Sum sums[kFewRowsWarps][kFewRows][kBlockRows];  // of a warp
 };
 
-/// A vector that may lie partly outside of its row. It is loaded whole or element by element, with all loads in flight at once;
+/// A vector that may be partly outside its row. It is loaded whole or element by element, with all loads in flight at once;
 /// vector() assembles it.
 template <class Element>
 class RaggedVector {
@@ -187,7 +187,7 @@ class FewRowsSums {
 };
 
 /// Copies columns [begin, end) of the few rows to shared memory; column 0 is `shift` elements before the first element of a
-/// row, and columns outside of the rows become zero. All threads take part; none may still read what is overwritten.
+/// row, and columns outside the rows become zero. All threads take part; none may still be reading what is overwritten.
 template <class Config>
 CUTE_DEVICE void copy_few_rows(FewRowsParams<Config> const& params, typename Config::A::Element const* few, int shift,
                                int begin, int end, typename Config::A::Element* to) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT-0
-// A slice of C or D in shared memory, as TMA loads and stores it, and the registers of a warp that hold it as wgmma's
-// accumulators: of thread t rows t/4 and t/4 + 8, columns 2 * (t % 4) and the next, in every group of 8 columns.
+// A slice of C or D in shared memory, as TMA loads and stores it, and the registers of a warp that hold it as accumulators of
+// wgmma: thread t has rows t/4 and t/4 + 8, columns 2 * (t % 4) and the next, in every group of 8 columns.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -47,7 +47,7 @@ struct Sm90StagedSlice {
     return offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);
   }
 
-  /// D may take its place at once: ldmatrix ends for the whole warp, and elsewhere each lane reads what it writes.
+  /// D may overwrite it at once: ldmatrix ends for the whole warp at once, and otherwise each lane reads only what it writes.
   CUTE_DEVICE static void get(Element* in, unsigned char const* buffer, int lane) {
     CUTE_UNROLL
     for (int first = 0; first < kColumns / 2; first += 4 * kGroups) { get_group(in + first, buffer, first * 2, lane); }

@@ -39,8 +39,8 @@ constexpr CUtensorMapSwizzle tensor_map_swizzle(int bytes) {
                        : CU_TENSOR_MAP_SWIZZLE_NONE;
 }
 
-/// The driver's cuTensorMapEncodeTiled, or null where the driver does not have it. Asked for once; a guarded static would need
-/// the C++ runtime, which a C program does not link.
+/// The driver's cuTensorMapEncodeTiled, or null if the driver does not have it. Queried once; a guarded static would need the
+/// C++ runtime, which a C program does not link.
 inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   static std::atomic<void*> known{nullptr};
   void* entry = known.load(std::memory_order_acquire);
@@ -70,7 +70,7 @@ CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent c
   auto const encode = detail::tensor_map_encoder();
   if (encode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   cuuint64_t const extents[3] = {cuuint64_t(matrix.along), cuuint64_t(matrix.across), cuuint64_t(matrix.batch)};
-  // A matrix that all batches share, or a single one, has extent 1 in its last mode: any valid stride will do.
+  // A matrix that all batches share, or a single one, has extent 1 in its last mode, with any valid stride.
   int64_t const batch_stride = matrix.batch == 1 ? 16 : matrix.batch_stride * int64_t(sizeof(Element));
   cuuint64_t const strides[2] = {cuuint64_t(matrix.ld * int64_t(sizeof(Element))), cuuint64_t(batch_stride)};
   cuuint32_t const box[3] = {cuuint32_t(box_along), cuuint32_t(box_across), 1};
@@ -83,7 +83,7 @@ CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent c
 }
 
 /// Calls `encode`, which encodes tensor maps, and sets `result` to what it returns. The driver's functions need a current
-/// context, and a thread that has not called CUDA before has none: then the device's is made current, and encode called again.
+/// context. A thread that has not called CUDA before has none: the device's is then made current, and encode is called again.
 template <class Encode>
 Status encode_in_context(CUresult& result, Encode const& encode) {
   result = encode();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // PTX wrappers for TMA on sm_90: boxes of a tensor of rank 3 to shared memory and back. PTX ISA, "cp.async.bulk.tensor".
-// Coordinates count elements, the contiguous mode first. Elements of a box outside of the tensor are read as zeros and are
-// not written.
+// Coordinates count elements, the contiguous mode first. Elements of a box outside the tensor are read as zeros and are not
+// written.
 #pragma once
 
 #include <cuda.h>

@@ -7,8 +7,8 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Position of an output tile, in tiles. What mainloops and epilogues ask of it; the tile of a group (sm90_group_tile.cuh)
-/// answers otherwise.
+/// Position of an output tile, in tiles, with the functions that mainloops and epilogues call. The tile of a group has its own
+/// (sm90_group_tile.cuh).
 struct TileCoord {
   static constexpr bool kEndsInside = false;   // may D go on behind the last row of the tile's group?
   static constexpr bool kOwnMatrices = false;  // is a tile's matrix none of the kernel's parameters?
@@ -16,7 +16,7 @@ struct TileCoord {
 
   int m, n, batch;
 
-  /// The first row and the first column of a tile of so many.
+  /// The first row and the first column of a tile of that size.
   CUTE_DEVICE int first_m(int tile_m) const { return m * tile_m; }
   CUTE_DEVICE int first_n(int tile_n) const { return n * tile_n; }
   /// Rows and columns from there on are not stored; `m` and `n`: extents of D.

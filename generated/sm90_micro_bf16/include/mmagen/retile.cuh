@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// A fragment of A or B as the copy that fills it sees it.
+// A fragment of A or B in the layout of the copy that fills it.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -8,8 +8,8 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// The fragment `frag` of a TiledMMA as (CPY,CPY_MN,CPY_K), congruent with `tXs`, the source that a copy made by
-/// make_tiled_copy_A (_B) from the same TiledMMA partitions. CuTe's retile_D inverts the copy's layout instead, which goes
-/// wrong without notice for permutations that are layouts, and fails where atoms do not number a power of two.
+/// make_tiled_copy_A (_B) from the same TiledMMA partitions. CuTe's retile_D inverts the copy's layout instead, which is
+/// silently wrong for permutations that are layouts, and fails if the number of atoms is not a power of two.
 template <class TiledCopy, class TensorX, class TensorR>
 CUTE_DEVICE auto retile(TiledCopy const&,
                         TensorX const& tXs,  // (CPY,CPY_MN,CPY_K,...)

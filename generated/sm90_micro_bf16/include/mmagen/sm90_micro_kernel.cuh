@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT-0
 // One CTA, one tile, with wgmma: the four steps of every tensor-core kernel and nothing else.
 //
-//   copy       global memory -> shared memory    the whole tile, swizzled as wgmma's descriptors say
+//   copy       global memory -> shared memory    the whole tile, in the swizzle that wgmma's descriptors specify
 //   fragments  shared memory -> registers        only A, and only if the instruction reads it from registers (RS)
 //   mma        shared memory -> registers        D = A * B, asynchronous, by 128 threads together
 //   store      registers -> global memory        each thread stores the elements of D that it owns
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(Config::kThreads)
   Tensor sA = make_tensor(make_smem_ptr(storage.a.begin()), typename A::SmemLayout{})(_, _, 0);  // (BLK_M,BLK_K)
   Tensor sB = make_tensor(make_smem_ptr(storage.b.begin()), typename B::SmemLayout{})(_, _, 0);  // (BLK_N,BLK_K)
 
-  // 1. Copy, element by element: any pointer and leading dimension will do.
+  // 1. Copy, element by element, with any pointer and leading dimension.
   auto copy_tile = [&](auto gmem_copy, auto const& g, auto&& s) {
     if (threadIdx.x < size(gmem_copy)) {
       auto thread_copy = gmem_copy.get_slice(threadIdx.x);
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Config::kThreads)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
 
-  // 2. Fragments. For what wgmma reads from shared memory they are descriptors: addresses and swizzle, no data.
+  // 2. Fragments. For operands that wgmma reads from shared memory these are descriptors: addresses and swizzle, no data.
   typename Config::TiledMma mma;
   auto thread_mma = mma.get_slice(threadIdx.x);
   Tensor tCrA = thread_mma.partition_fragment_A(sA);  // (MMA,MMA_M,MMA_K)

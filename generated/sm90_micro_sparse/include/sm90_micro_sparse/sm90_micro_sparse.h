@@ -29,7 +29,7 @@ struct CUstream_st; /* cudaStream_t and CUstream point to it */
 /* What a call returns. The numbers are the same for all libraries made by mmagen. */
 typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_SUCCESS = 0,
-  /* about the device; sm90_micro_sparse_cuda_error() has CUDA's own code where there is one */
+  /* about the device; sm90_micro_sparse_cuda_error() returns CUDA's own code, if there is one */
   SM90_MICRO_SPARSE_CUDA_ERROR = 1,   /* the launch was refused, or an earlier one has failed */
   SM90_MICRO_SPARSE_NO_DRIVER = 2,    /* this machine has no CUDA driver */
   SM90_MICRO_SPARSE_OLD_DRIVER = 3,   /* the driver is older than the CUDA that the library was built with */
@@ -38,11 +38,11 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_SMALL_DEVICE = 6, /* too little shared memory for a CTA, or no SMs for a cluster */
   /* about the arguments */
   SM90_MICRO_SPARSE_NULL_ARGS = 16,      /* no struct */
-  SM90_MICRO_SPARSE_STRUCT_SIZE = 17,    /* struct_size is less than that of the struct here, or members behind it are not zero */
+  SM90_MICRO_SPARSE_STRUCT_SIZE = 17,    /* struct_size is less than the size of the struct here, or members beyond it are not zero */
   SM90_MICRO_SPARSE_FIXED_SHAPE = 18,    /*  */
-  SM90_MICRO_SPARSE_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles */
+  SM90_MICRO_SPARSE_TOO_MANY_TILES = 19, /* m, n and batch result in more than 2^31 - 16385 output tiles */
   SM90_MICRO_SPARSE_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
-  SM90_MICRO_SPARSE_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run says so */
+  SM90_MICRO_SPARSE_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run returns this */
   SM90_MICRO_SPARSE_NEGATIVE_M = 32,
   SM90_MICRO_SPARSE_NEGATIVE_N = 33,
   SM90_MICRO_SPARSE_NEGATIVE_K = 34,
@@ -52,7 +52,7 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_TOO_LARGE_K = 42,
   SM90_MICRO_SPARSE_NULL_A = 48,
   SM90_MICRO_SPARSE_NULL_B = 49,
-  SM90_MICRO_SPARSE_NULL_C = 50, /* and is read: beta is not 0 */
+  SM90_MICRO_SPARSE_NULL_C = 50, /* although beta is not 0, so that C is read */
   SM90_MICRO_SPARSE_NULL_D = 51,
   SM90_MICRO_SPARSE_NULL_METADATA_A = 52,
   SM90_MICRO_SPARSE_NULL_SCALE_A = 53,
@@ -73,8 +73,8 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_SHORT_LDD = 83,
   SM90_MICRO_SPARSE_ALPHA_NOT_INTEGER = 96, /* the scalars of the kernel are 32-bit integers */
   SM90_MICRO_SPARSE_BETA_NOT_INTEGER = 97,
-  SM90_MICRO_SPARSE_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to one D */
-  SM90_MICRO_SPARSE_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, where there are several matrices */
+  SM90_MICRO_SPARSE_SHARED_D = 98, /* batch_stride_d is 0: all matrices would be written to the same D */
+  SM90_MICRO_SPARSE_NEGATIVE_STRIDE_A = 128, /* batch_stride_a, if there are several matrices */
   SM90_MICRO_SPARSE_NEGATIVE_STRIDE_B = 129,
   SM90_MICRO_SPARSE_NEGATIVE_STRIDE_C = 130,
   SM90_MICRO_SPARSE_NEGATIVE_STRIDE_D = 131,
@@ -90,7 +90,7 @@ typedef double sm90_micro_sparse_scalar;
  */
 /* The arguments of a call, the same for all libraries made by mmagen: the layout does not depend on the kernel. Later versions
  * add members at the end. A library refuses a struct that is shorter than the one it knows, and a longer one unless all
- * that it does not know is zero. Begin with SM90_MICRO_SPARSE_ARGS_INIT, or with zeros and struct_size. */
+ * members that it does not know are zero. Begin with SM90_MICRO_SPARSE_ARGS_INIT, or with zeros and struct_size. */
 typedef struct sm90_micro_sparse_args {
   uint64_t struct_size;   /* sizeof(struct sm90_micro_sparse_args) */
   int64_t m, n, k, batch; /* batch 0 means 1 */
@@ -98,7 +98,7 @@ typedef struct sm90_micro_sparse_args {
   int64_t lda, batch_stride_a;
   const void *b;
   int64_t ldb, batch_stride_b;
-  const void *c; /* read only where beta is not 0; may be d */
+  const void *c; /* read only if beta is not 0; may be equal to d */
   int64_t ldc, batch_stride_c;
   void *d;
   int64_t ldd, batch_stride_d;
@@ -107,8 +107,8 @@ typedef struct sm90_micro_sparse_args {
   const void *beta_device;  /* the same for beta; c must be given then */
   void *workspace;          /* NULL, or device memory: see sm90_micro_sparse_workspace_bytes */
   int64_t workspace_bytes;
-  const void *metadata_a; /* of sparse operations, else not read */
-  const void *scale_a;    /* of block-scaled operations, else not read */
+  const void *metadata_a; /* for sparse operations, else not read */
+  const void *scale_a;    /* for block-scaled operations, else not read */
   const void *scale_b;
 } sm90_micro_sparse_args;
 
@@ -117,8 +117,8 @@ typedef struct sm90_micro_sparse_args {
   {sizeof(struct sm90_micro_sparse_args), 0, 0, 0, 1, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, \
    1.0, 0.0, NULL, NULL, NULL, 0, NULL, NULL, NULL}
 
-/* Resources of the kernel: threads of a CTA, registers and bytes of local memory of a thread, bytes of shared memory of a
- * CTA, and CTAs that run at once on a multiprocessor of the current device. */
+/* Resources of the kernel: threads per CTA, registers and bytes of local memory per thread, bytes of shared memory per CTA,
+ * and CTAs that run at once on a multiprocessor of the current device. */
 typedef struct sm90_micro_sparse_info {
   uint64_t struct_size; /* sizeof(struct sm90_micro_sparse_info), set by the caller */
   int32_t threads, registers, local_bytes, smem_bytes, ctas_per_sm;
@@ -128,8 +128,8 @@ typedef struct sm90_micro_sparse_info {
  * memory of the current device. Thread-safe. */
 SM90_MICRO_SPARSE_API sm90_micro_sparse_status sm90_micro_sparse_run(const sm90_micro_sparse_args *args, struct CUstream_st *stream);
 
-/* What sm90_micro_sparse_run would return on the current device, without launching anything. Where that is success, it also asks the
- * driver where the memory of each pointer is, which sm90_micro_sparse_run does not: SM90_MICRO_SPARSE_FOREIGN_MEMORY. */
+/* What sm90_micro_sparse_run would return on the current device, without launching anything. If that is success, it also asks the driver
+ * where the memory of each pointer is, which sm90_micro_sparse_run does not do: SM90_MICRO_SPARSE_FOREIGN_MEMORY. */
 SM90_MICRO_SPARSE_API sm90_micro_sparse_status sm90_micro_sparse_can_run(const sm90_micro_sparse_args *args);
 
 /* Bytes of workspace that a call with these arguments can use on the current device, 0 for none. */
@@ -143,12 +143,12 @@ SM90_MICRO_SPARSE_API const char *sm90_micro_sparse_config_name(const sm90_micro
 /* One sentence in English for a status; never NULL. */
 SM90_MICRO_SPARSE_API const char *sm90_micro_sparse_status_text(sm90_micro_sparse_status status);
 
-/* The same for the last call of this thread that returned a status, with the values that it is about, e.g. "lda is 100; a
- * line of A along K has 128 elements". Valid until the thread's next call; never NULL. */
+/* The same for the last call of this thread that returned a status, with the values concerned, e.g. "lda is 100; a line of A
+ * along K has 128 elements". Valid until the thread's next call; never NULL. */
 SM90_MICRO_SPARSE_API const char *sm90_micro_sparse_error_text(void);
 
-/* The cudaError_t of that call, 0 if CUDA reported none. The library has a CUDA runtime of its own: cudaGetLastError() of the
- * application does not see its errors. */
+/* The cudaError_t of that call, 0 if CUDA reported none. The library has its own CUDA runtime: cudaGetLastError() of the
+ * application does not return its errors. */
 SM90_MICRO_SPARSE_API int sm90_micro_sparse_cuda_error(void);
 
 /* The version of mmagen that made the library, "0.1.0". */
