@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
+from mmagen.families import kernel_warnings
 from mmagen.families.estimate import mean_us
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets
@@ -69,7 +70,10 @@ def rank(want: Wanted) -> Ranking:
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
     least = min(one.us for one in found)
-    return sorted(found, key=lambda one: (one.us > least * EQUAL, len(one.keys) if one.us <= least * EQUAL else 0, one.us))
+    order = sorted(found, key=lambda one: (one.us > least * EQUAL, len(one.keys) if one.us <= least * EQUAL else 0, one.us))
+    # The times leave out what `build` warns about, bank conflicts of fragments; to count them takes too long for every candidate.
+    first = next((i for i, one in enumerate(order) if not any(kernel_warnings.warnings(one.plan))), 0)
+    return order[first:]
 
 
 def document(want: Wanted, keys: Mapping[str, Any]) -> dict[str, Any]:

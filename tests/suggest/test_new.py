@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from mmagen.core.errors import UsageError
+from mmagen.families.kernel_warnings import warnings
 from mmagen.families.reading import read
 from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.spec.model import Problem
@@ -56,6 +57,22 @@ def test_a_gemm_that_is_accepted(answers, operation):
     assert plan.types.split(" -> ")[1] == want.out and plan.spec.layout.letters == want.layout
     assert (plan.operand("A").element.word, plan.operand("B").element.word) == (want.type_a, want.type_b)
     assert all("#" in line for line in text.splitlines() if re.match("(tile|atoms_layout|atom|schedule|cluster):", line))
+    assert not list(warnings(plan))
+
+
+@pytest.mark.parametrize("problem", [(4096, 4096, 4096), (300, 300, 300)])
+@pytest.mark.parametrize(
+    ("types", "arch", "layout"),
+    [
+        *((types, arch, one) for types, arch in (("f32", "sm_80"), ("f16", "sm_70")) for one in ("TN", "NT", "NN", "TT")),
+        ("f64", "sm_75", "TN"),
+        ("s8", "sm_61", "TN"),
+    ],
+)
+def test_what_build_warns_about_is_not_offered_first(types, arch, problem, layout):
+    text = suggest(wanted(types=types, arch=arch, layout=layout, problems=(Problem(shape=problem),))).text
+    plan, faults = read(text, "new.yaml")
+    assert not faults and not list(warnings(plan))
 
 
 @pytest.mark.parametrize("kernel", ["ownership", "micro"])
