@@ -113,6 +113,8 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
         (("cache", "prune", "--days", "1e999"), "inf is not a finite number"),
         (("verify", "one.yaml", "--problem", "1,2"), "write it as M,N,K"),
         (("verify", "one.yaml", "--arch", "hopper"), "'hopper' is not a GPU architecture"),
+        (("verify", "one.yaml", "--arch", "sm_90,sm_89a"), "there is no sm_89a"),
+        (("build", "one.yaml", "--arch", "sm_90a"), "--arch is what --compile compiles for"),
         (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
         (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "is no folder; make it"),
         (("verify", "one.yaml", "--sustained", "2"), "add --bench"),
