@@ -107,7 +107,7 @@ def _planned(want: Wanted, atom: Atom, offered: Iterable[Mapping[str, Any]]) -> 
     reason = f"no kernel {want.kernel} is built from it"
     for keys in offered:
         try:
-            plan = cast("GemmPlan", families.plan(Spec.model_validate(document(want, keys))))
+            plan = _plan(want, keys)
         except SpecFaults as error:
             reason = error.faults[0].what
             continue
@@ -115,7 +115,23 @@ def _planned(want: Wanted, atom: Atom, offered: Iterable[Mapping[str, Any]]) -> 
             return [(keys, plan)]
         if not _spills(plan):
             found.append((keys, plan))
-    return found or reason
+    return found or _of_its_problem(want, atom) or reason
+
+
+def _plan(want: Wanted, keys: Mapping[str, Any]) -> GemmPlan:
+    return cast("GemmPlan", families.plan(Spec.model_validate(document(want, keys))))
+
+
+def _of_its_problem(want: Wanted, atom: Atom) -> list[tuple[Mapping[str, Any], GemmPlan]]:
+    """A kernel of one tile whose tile is the only problem."""
+    if len(want.problems) != 1:
+        return []
+    keys = {"atom": atom.name, "tile": list(want.problems[0].shape), **want.target_of(atom)}
+    try:
+        plan = _plan(want, keys)
+    except SpecFaults:
+        return []
+    return [] if plan.any_shape else [(keys, plan)]
 
 
 def _spills(plan: GemmPlan) -> bool:
