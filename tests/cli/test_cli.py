@@ -281,6 +281,18 @@ def test_a_closed_pipe_is_no_traceback(say, times):
     assert (child.stderr.read(), child.wait(30)) == ("", 141)
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("verb", "code"), [("build spec.yaml", 0), ("inspect spec.yaml", 0), ("build gone.yaml", 2)])
+def test_a_stream_that_is_closed_is_no_error(closed, verb, code, tmp_path):
+    (tmp_path / "spec.yaml").write_bytes((_ROOT / "specs/hello_ownership.yaml").read_bytes())
+    command = f"exec {sys.executable} -m mmagen {verb} {closed}"
+    environment = os.environ | {"PYTHONPATH": str(_ROOT)}
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code and "internal error" not in done.stderr
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_take_the_children_along(tmp_path, number, code):
     note = tmp_path / "pid"
