@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mmagen.binding.kernel import Kernel
-from mmagen.core.errors import BuildError, SpecError, SpecFaults, UsageError
+from mmagen.core.errors import BuildError, SpecError, UsageError
 from mmagen.core.files import content
 from mmagen.families import family_of
 from mmagen.families.reading import read
@@ -139,14 +139,10 @@ def open(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
 def _check_arch(made: ProjectPlan, arch: str | None) -> None:
     """Raises UsageError for an architecture that the spec could not list."""
     from mmagen.build.build import arch_name
-    from mmagen.families import plan as plan_spec
+    from mmagen.families.reading import refusal_for
 
-    if arch is None:
-        return
-    try:
-        plan_spec(made.spec.model_copy(update={"arch": (arch_name(arch),)}))
-    except SpecFaults as error:
-        raise UsageError("; ".join(f"arch: {fault.what}; {fault.remedy}" for fault in error.faults)) from None
+    if arch is not None and (why := refusal_for(made, (arch_name(arch),))):
+        raise UsageError(f"arch: {why}")
 
 
 def _text(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[bytes, str]:

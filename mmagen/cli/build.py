@@ -81,6 +81,17 @@ def load_specs(arguments: Sequence[Path]) -> Specs:
     return Specs(tuple(planned), tuple(diagnostics), tuple(advice), refused)
 
 
+def refuse_arch(planned: Sequence[Planned], arch: Sequence[str]) -> None:
+    """Raise UsageError with the specs whose kernels the architectures of --arch lack."""
+    if not arch:
+        return
+    from mmagen.families.reading import refusal_for
+
+    wrong = [(one.plan.name, why) for one in planned if (why := refusal_for(one.plan, arch))]
+    if wrong:
+        raise UsageError("\n".join(f"{name}: --arch {','.join(arch)}: {why}" for name, why in wrong))
+
+
 def advice_on(data: bytes, file: str) -> Iterator[str]:
     """The lines with which the refused spec is accepted, if there are any."""
     from mmagen.families.remedies import accepted_changes, as_yaml
@@ -143,6 +154,7 @@ def build(
     loaded = load_specs(specs)
     loaded.report_refused()
     planned = loaded.planned
+    refuse_arch(planned, arch)
     headers = cutlass_headers(planned) if vendor else [{}] * len(planned)
     projects: list[tuple[Path, dict[str, bytes]]] = []
     for one, theirs in zip(planned, headers, strict=True):

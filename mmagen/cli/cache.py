@@ -29,6 +29,9 @@ def info() -> ExitCode:
         if of_kind:
             rows.append([kind, what, str(len(of_kind)), shown(sum(item.bytes for item in of_kind)), _ago(of_kind)])
     show(f"{cache_root()}\n")
+    if cache_root().exists() and not cache_root().is_dir():
+        show("no folder: nothing is kept; name one in MMAGEN_CACHE_DIR")
+        return ExitCode.OK
     if not rows:
         show("empty")
         return ExitCode.OK
@@ -59,6 +62,8 @@ def size_in_bytes(text: str) -> int:
     match = _SIZE.match(text.strip())
     if not match:
         raise UsageError(f"--max-size {text!r} is no size; write it like 500M or 2G")
+    if match[0] == match[1] and 0 < float(match[1]) < _UNITS["M"]:  # of so few bytes nothing is left
+        raise UsageError(f"--max-size {text} has no unit; write {text}M or {text}G")
     return int(float(match[1]) * _UNITS[match[2]])
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Folders(NamedTuple):
-    """For the page with pictures, and for the pictures in two formats; None for what is not wanted. traced: with the pipeline
-    as the emulator executes it."""
+    """For the page with pictures, which may be a file, and for the pictures in two formats; None for what is not wanted.
+    traced: with the pipeline as the emulator executes it."""
 
     html: Path | None = None
     svg: Path | None = None
@@ -61,6 +61,7 @@ def inspect(
     if folders.traced and not folders.wanted:
         raise UsageError("--traced adds a picture: say where, with --html, --svg or --png")
     loaded = load_specs(specs)
+    _refuse_names_of_files(folders, len(loaded.planned))
     for file, data in loaded.refused.items():
         _refused(file, data, loaded, asked, ranges, json_)
     loaded.report_refused()
@@ -75,8 +76,24 @@ def inspect(
     return loaded.exit_code
 
 
+def _refuse_names_of_files(folders: Folders, pages: int) -> None:
+    """Raise UsageError for a file where there are several to write; a folder that exists may be called anything."""
+    if folders.html and folders.html.is_file() and folders.html.suffix != ".html":
+        raise UsageError(f"--html {folders.html} is a file; name a folder, or a file that ends in .html")
+    several = (
+        ("page", pages > 1, folders.html, ".html"),
+        ("picture", True, folders.svg, ".svg"),
+        ("picture", True, folders.png, ".png"),
+    )
+    for what, many, folder, suffix in several:
+        if many and folder and folder.suffix == suffix and not folder.is_dir():
+            raise UsageError(f"--{suffix[1:]} {folder}: each {what} is a file of its own; name a folder for them")
+
+
 def _write_pictures(plan: ProjectPlan, window: Window, device: str | None, folders: Folders) -> None:
-    """Write HTML/NAME.html, SVG/NAME-*.svg and PNG/NAME-*.png. Raises UsageError for a folder that cannot be written."""
+    """Write HTML/NAME.html, or HTML itself where it is called so, SVG/NAME-*.svg and PNG/NAME-*.png.
+
+    Raises UsageError for a folder that cannot be written."""
     if not folders.wanted:
         return
     trace = _trace(plan) if folders.traced else ()
@@ -84,7 +101,7 @@ def _write_pictures(plan: ProjectPlan, window: Window, device: str | None, folde
 
     files: dict[Path, str | bytes] = {}
     if folders.html:
-        files[folders.html / f"{plan.name}.html"] = to_html(plan, window, device, trace)
+        files[_page(folders.html, plan)] = to_html(plan, window, device, trace)
     if folders.svg:
         files |= {folders.svg / name: text for name, text in to_svg(plan, window, device, trace).items()}
     if folders.png:
@@ -96,6 +113,10 @@ def _write_pictures(plan: ProjectPlan, window: Window, device: str | None, folde
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}") from None
         show(f"wrote {path}", err=True)
+
+
+def _page(html: Path, plan: ProjectPlan) -> Path:
+    return html if html.suffix == ".html" and not html.is_dir() else html / f"{plan.name}.html"
 
 
 def _trace(plan: ProjectPlan) -> Sequence[Event]:

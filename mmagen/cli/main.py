@@ -32,11 +32,20 @@ _STDOUT = "standard output"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line (`arguments`, default sys.argv) and exit the process with its exit code."""
+    _replace_closed_streams()
     with _terminable(), _few_collections(process_ends=arguments is None):
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         for text in take_notices():
             _say(f"mmagen: {text}")
     sys.exit(int(code))
+
+
+def _replace_closed_streams() -> None:
+    """Nothing is read from a standard stream that the caller has closed, and what is written to it is lost: Python has None for it.
+    Its number goes to the null device, too: a file that is opened later would have it, and child processes write there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _run(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mmagen.cli.inputs import Place
+from mmagen.cli.options import target_names
 from mmagen.cli.outputs import line_width, show
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.screen import table
@@ -84,6 +85,8 @@ def command(
     computed = _of_product(expression, call)
     meant = _of_cutlass(cutlass_name)
     said = computed.answers if computed else {"kernel": "gemm", **meant.answers} if meant else {}
+    if given["types"] is not None:  # of other types the sums and D are other, too
+        said = {key: value for key, value in said.items() if key not in ("sums", "out")}
     given |= {key: value for key, value in said.items() if given.get(key) is None}
     problems = problems or ((computed.problem,) if computed else ())
     answers = _asked(given, problems) if sys.stdin.isatty() else (given, problems)
@@ -148,11 +151,10 @@ def _asked(given: dict[str, str | None], problems: Sequence[str]) -> tuple[dict[
 
 
 def _wanted(given: dict[str, str | None], problems: Sequence[str], computed: Product | None, meant: Meaning | None) -> Wanted:
-    from mmagen.build.build import arch_name
     from mmagen.suggest.wanted import wanted
 
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    options["arch"] = arch_name(options.get("arch") or _local_target())
+    (options["arch"],) = target_names((options.get("arch") or _local_target(),))
     further: dict[str, Any] = {"operations": computed.operations, "keys": computed.keys} if computed else {}
     remark = computed.remark if computed else meant.remark if meant else ""
     return wanted(**options, **further, remark=remark, problems=tuple(map(_problem, problems)))

@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from mmagen.cli.inputs import Place
+from mmagen.core.errors import UsageError
+from mmagen.core.targets import exists, those_that_exist
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 SPECS = click.argument("specs", nargs=-1, required=True, type=Place(path_type=Path), metavar="SPEC...")
@@ -36,7 +38,11 @@ FILTERS = _all_of(
         help="Only operations with A or B of this type; of a list, all must occur in A, B, D or scales: bf16 or e4m3,f32.",
     ),
     click.option("--shape", metavar="MxNxK", help="Only this shape; * matches any extent: 16x8x16 or 64x*x16."),
-    click.option("--kind", type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"]), help="Only this kind of instruction."),
+    click.option(
+        "--kind",
+        type=click.Choice(["fma", "mma.sync", "wgmma", "tcgen05"], case_sensitive=False),
+        help="Only this kind of instruction.",
+    ),
     click.option("--family", metavar="SM", help="Only operations with this prefix in CuTe: SM80, SM90, SM120, ..."),
     click.option("--sparse/--dense", default=None, help="Only operations with a sparse A, or only those with a dense A."),
 )
@@ -79,9 +85,13 @@ def example_names(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def target_names(texts: Sequence[str]) -> tuple[str, ...]:
-    """The distinct sm_ names of `--arch a,b --arch c`. Raises UsageError."""
+    """The distinct sm_ names of `--arch a,b --arch c`. Raises UsageError for those that there are not."""
     if not texts:
         return ()
     from mmagen.build.build import arch_name
 
-    return tuple(dict.fromkeys(arch_name(part.strip()) for text in texts for part in text.split(",")))
+    names = tuple(dict.fromkeys(arch_name(part.strip()) for text in texts for part in text.split(",")))
+    for name in names:
+        if not exists(name):
+            raise UsageError(f"--arch: there is no {name}; {those_that_exist()}")
+    return names

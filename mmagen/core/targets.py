@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+# Compute capabilities, times ten, of the GPUs that CUDA has architectures for.
+CAPABILITIES = (60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)
+_VARIANTS = {"a": 90, "f": 100}  # suffix: the oldest capability that has it
+
 
 def capability(target: str) -> int:
     """80 for sm_80, 90 for sm_90a."""
     return int(target.removeprefix("sm_").rstrip("af"))
+
+
+def exists(target: str) -> bool:
+    """Is there such an architecture? Only sm_90 and later have one with the suffix a, sm_100 and later one with f."""
+    return capability(target) in CAPABILITIES and capability(target) >= _VARIANTS.get(target[-1], 0)
+
+
+def those_that_exist() -> str:
+    """The second half of a sentence about one that does not."""
+    return f"one of {', '.join(f'sm_{one}' for one in CAPABILITIES)}, from sm_90 on also with a, from sm_100 on with f"
 
 
 def cmake_list(targets: Iterable[str]) -> str:

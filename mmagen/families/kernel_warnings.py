@@ -4,7 +4,7 @@ with a change that was tried. Printed by `build`."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mmagen import families
 from mmagen.core.errors import SpecFaults
@@ -14,6 +14,9 @@ from mmagen.plan.model import Operand
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.project import ProjectPlan
 from mmagen.spec.model import Spec
+
+if TYPE_CHECKING:
+    from mmagen.plan.bank_conflicts import Passes
 
 Change = dict[str, Any]
 
@@ -39,20 +42,20 @@ def _conflicts(plan: GemmPlan) -> Iterator[str]:
     extra = _extra(plan)
     if not extra:
         return
-    best: tuple[float, str] | None = None
+    # Another arrangement may load without conflicts, and more: what counts is how many wavefronts it takes.
+    best, least = "", sum(one.taken for one in _loads(plan))
     for change, text in _other_loads(plan):
         other = _planned(plan.spec, change)
-        left = _extra(other) if other else extra
-        if left <= extra / 2 and (best is None or left < best[0]):
-            best = (left, text)
-        if left == 0:
-            break
+        if other is None or _extra(other) > extra / 2:
+            continue
+        taken, left = sum(one.taken for one in _loads(other)), _extra(other)
+        if taken < least:
+            best, least = f"{text} {f'leaves {left / extra:.0%} of them' if left else 'avoids them'}", taken
     if best:
         letters = " and ".join(one.letter for one in suspects if _extra(plan, one))
-        less = "avoids them" if best[0] == 0 else f"leaves {best[0] / extra:.0%} of them"
         yield (
             f"loads of {letters} from shared memory have bank conflicts: {extra:.0%} more wavefronts than without, counted from "
-            f"the layouts; {best[1]} {less}"
+            f"the layouts; {best}"
         )
 
 
@@ -64,10 +67,15 @@ def _may_conflict(operand: Operand) -> bool:
 
 def _extra(plan: GemmPlan, only: Operand | None = None) -> float:
     """Wavefronts beyond the ideal of loading fragments, as a part of the ideal."""
+    found = _loads(plan, only)
+    return sum(one.taken - one.ideal for one in found) / sum(one.ideal for one in found)
+
+
+def _loads(plan: GemmPlan, only: Operand | None = None) -> list[Passes]:
+    """One warp's loads of one k block."""
     from mmagen.plan.bank_conflicts import load  # imports the layout algebra, which is slow
 
-    found = [load(plan, one) for one in ([only] if only else plan.operands) if one.smem_copy]
-    return sum(one.taken - one.ideal for one in found) / sum(one.ideal for one in found)
+    return [load(plan, one) for one in ([only] if only else plan.operands) if one.smem_copy]
 
 
 def _other_loads(plan: GemmPlan) -> Iterator[tuple[Change, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from mmagen.families import library
-from mmagen.families.peak.rates import rate
+from mmagen.families.peak.rates import rate, scalar_rate
 from mmagen.mma import catalogue
 from mmagen.plan.copies import call_of
 from mmagen.plan.cost import KernelShape, predicted_us
@@ -31,12 +31,15 @@ def numbers(plan: GemmPlan, device: Device, ptxas: Mapping[str, int], estimate: 
         mine = [problem for problem, by in zip(plan.problems, chosen, strict=True) if by == name]
         launches = tuple((problem, launch(one, problem, device, residency.ctas)) for problem in mine)
         target = f"sm_{device.capability}{'a' if one.atom.arch_specific else ''}"
-        per_cycle = rate(operation, target) if operation else None
+        per_cycle = rate(operation, target) if operation else scalar_rate(one.atom.type_a.word, target)
         if per_cycle:  # a product of two elements may take several
             per_cycle //= one.accumulation.products
         predicted = tuple(predicted_us(KernelShape.of(one), cost, call_of(plan, problem)) for problem in mine) if cost else ()
         elsewhere = cost is not None and not _may_be_of(device, one.scheduler.cluster_ctas, cost)
-        found.append(Numbers(name, device, residency, kernel in ptxas, per_cycle, launches, predicted, elsewhere=elsewhere))
+        unit = "tensor cores" if operation else "FMA units"
+        found.append(
+            Numbers(name, device, residency, kernel in ptxas, per_cycle, unit, launches, predicted, elsewhere=elsewhere)
+        )
     return found
 
 

@@ -12,7 +12,7 @@ Keys = dict[str, Any]
 
 _EXTENTS = (32, 64, 96, 128, 192, 256)
 _ROW_BYTES = (64, 128)  # of a k tile
-_GRIDS = {1: ((8, 16), (16, 16)), 8: ((4, 4), (4, 8), (8, 4), (8, 8))}  # atoms along M and N, by threads of an atom
+_GRIDS = {1: ((8, 16), (8, 32), (16, 16)), 8: ((4, 4), (4, 8), (8, 4), (8, 8))}  # atoms along M and N, by threads of an atom
 _MOST_SUMS = 128  # of a thread
 
 

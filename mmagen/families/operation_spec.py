@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mmagen.core.errors import ABSENT, Fault, SpecFaults, UsageError
-from mmagen.core.targets import capability
+from mmagen.core.targets import capability, exists
 from mmagen.mma.atoms import similar_atom
 from mmagen.plan.budgets import OLDEST_ARCH
 from mmagen.plan.rules import legal_archs
@@ -37,7 +37,7 @@ def faults(spec: Spec, operation: Operation, why: str) -> Iterator[Fault]:
         if key not in _KEYS and getattr(spec, key) != field.get_default(call_default_factory=True):
             yield Fault((key,), f"kernel {spec.kernel} {why} and has no {key}", "omit it", {(key,): ABSENT})
     for i, name in enumerate(spec.arch or ()):
-        if not operation.runs_on(name):
+        if not (exists(name) and operation.runs_on(name)):
             yield Fault(
                 ("arch", i),
                 f"{name} does not have {operation.name}",

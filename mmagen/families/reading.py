@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mmagen.core.errors import Diagnostic, Fault, SpecFaults
@@ -29,6 +30,17 @@ def read(data: bytes | str, file: str) -> tuple[ProjectPlan | None, tuple[Diagno
         return plan(loaded.spec), ()
     except SpecFaults as faults:
         return None, loaded.source.locate(faults.faults)
+
+
+def refusal_for(made: ProjectPlan, arch: Sequence[str]) -> str:
+    """Why the spec of a plan could not list these architectures, each a fault and its remedy; "" where it could, or for none."""
+    if not arch:
+        return ""
+    try:
+        plan(made.spec.model_copy(update={"arch": tuple(arch)}))
+    except SpecFaults as error:
+        return "; ".join(dict.fromkeys(f"{fault.what}; {fault.remedy}" for fault in error.faults))
+    return ""
 
 
 def _faults(error: UnreadableSpec) -> tuple[Fault, ...]:

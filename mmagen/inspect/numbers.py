@@ -32,7 +32,11 @@ def _occupancy(one: Numbers) -> Section:
         _title(one, f"Occupancy on {one.device.title}"),
         [
             ("CTAs per SM", f"{it.ctas}, limited by {it.limiter}"),
-            ("limits", f"{it.by_smem} by shared memory, {it.by_threads} by threads, {it.by_registers} by registers"),
+            (
+                "limits",
+                f"{it.by_smem} by shared memory, {it.by_threads} by threads, {it.by_registers} by registers"
+                + (f", {it.by_count} at most on an SM" if it.by_count < it.by_threads else ""),
+            ),
             ("registers", f"{it.registers} per thread, {source}"),
         ],
     )
@@ -42,7 +46,7 @@ def _launches(one: Numbers) -> Section:
     timed = bool(one.predicted)
     rows: list[Row] = [(*_HEADS, *(_PREDICTED if timed else ()))]
     for number, (problem, it) in enumerate(one.launches):
-        least = roofline(it, one.device, one.per_cycle)
+        least = roofline(it, one.device, one.per_cycle, one.unit)
         m, n, batch = it.tiles
         rows.append(
             (
@@ -87,6 +91,7 @@ def to_json(numbers: Sequence[Numbers]) -> list[dict[str, Any]]:
                 "shared_memory": one.occupancy.by_smem,
                 "threads": one.occupancy.by_threads,
                 "registers": one.occupancy.by_registers,
+                "number": one.occupancy.by_count,
             },
             "registers": one.occupancy.registers,
             "registers_by_ptxas": one.measured,
@@ -106,7 +111,7 @@ def _predicted_json(one: Numbers, number: int) -> dict[str, Any]:
 
 
 def _launch_json(one: Numbers, problem: str, it: Launch) -> dict[str, Any]:
-    least = roofline(it, one.device, one.per_cycle)
+    least = roofline(it, one.device, one.per_cycle, one.unit)
     return {
         "problem": problem,
         "tiles": it.tiles,

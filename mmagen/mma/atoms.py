@@ -326,6 +326,7 @@ def with_n(atom: Atom, n: int) -> Atom:
 # --- Names that are none ---------------------------------------------------------------------------------------------
 
 _WITHOUT_KERNELS = ("SM90", "SM100", "SM103", "SM120")
+_FEW = 4  # names in a sentence
 _EXAMPLE = "SM80_16x8x16_F32F16F16F32_TN"
 
 
@@ -339,6 +340,11 @@ def similar_atom(name: str) -> str:
 def _nearest(wanted: str) -> tuple[str, str]:
     """What to write instead of a name that no operation has, of an atom unless an operation that is none is more alike: a
     sentence, and the first of the names in it."""
+    of_ptx = [one.name for one in catalogue.of_instruction(wanted) if atom_of(one) and not one.broken]
+    if 0 < len(of_ptx) <= _FEW:
+        return f"that is PTX, the instruction of {' or '.join(of_ptx)}", of_ptx[0]
+    if "fma" in wanted.lower():
+        return "the scalar atoms are UniversalFMA<float> and UniversalFMA<double>", _scalar_fma(wanted)
     upper = wanted.upper().replace("X", "x")
     if _WGMMA_NAME.fullmatch(upper):
         return _nearest_wgmma(upper)
@@ -356,6 +362,11 @@ def _nearest(wanted: str) -> tuple[str, str]:
         f"<double>, e.g. {_EXAMPLE}; mmagen atoms lists all operations",
         _EXAMPLE,
     )
+
+
+def _scalar_fma(name: str) -> str:
+    double = re.search(r"double|64", name.lower())
+    return f"UniversalFMA<{'double' if double else 'float'}>"
 
 
 def _classic_names() -> Iterable[str]:

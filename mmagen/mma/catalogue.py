@@ -166,7 +166,10 @@ def find(name: str) -> Operation:
     """
     if found := known(name):
         return found
-    remedy = did_you_mean(nearest(name)) or "mmagen atoms lists all names"
+    if "universalfma" in name.lower():
+        remedy = "UniversalFMA<float> and UniversalFMA<double> are atoms of specs: one thread, one element of A, B and C"
+    else:
+        remedy = did_you_mean(nearest(name)) or "mmagen atoms lists all names"
     raise UsageError(f"no MMA operation is called {name!r}; {remedy}")
 
 
@@ -174,16 +177,21 @@ def called(name: str) -> list[Operation]:
     """The operations of a name, of a pattern with * or ?, or of a PTX instruction, whole or its beginning, e.g.
     mma.sync.aligned.m16n8k16. Raises UsageError where there are none."""
     if "*" in name or "?" in name:
-        found = [operation for operation in operations() if fnmatch.fnmatchcase(operation.name, name)]
+        pattern = name.lower()  # no two names differ in case alone
+        found = [operation for operation in operations() if fnmatch.fnmatchcase(operation.name.lower(), pattern)]
         if not found:
             raise UsageError(f"no MMA operation matches {name}; mmagen atoms lists all names")
         return found
-    if "." in name and (opcode := name.partition(" ")[0].rstrip(";")):
-        parts = opcode.split(".")
-        found = [one for one in operations() if any(each.split(".")[: len(parts)] == parts for each in one.opcodes)]
-        if found:
-            return found
-    return [find(name)]
+    return of_instruction(name) or [find(name)]
+
+
+def of_instruction(text: str) -> list[Operation]:
+    """The operations of a PTX instruction, whole or its beginning; none for a text that is none."""
+    opcode = text.partition(" ")[0].rstrip(";")
+    if "." not in opcode:
+        return []
+    parts = opcode.lower().split(".")
+    return [one for one in operations() if any(each.lower().split(".")[: len(parts)] == parts for each in one.opcodes)]
 
 
 def known(name: str) -> Operation | None:

@@ -118,8 +118,8 @@ def chosen(texts: Sequence[str]) -> list[Operation]:
 def _means(text: str, operation: Operation) -> bool:
     if text == "all":
         return True
-    pattern = re.sub(r"\s+|\bcute::", "", text)
-    if fnmatch.fnmatchcase(operation.name, pattern):
+    pattern = re.sub(r"\s+|\bcute::", "", text).lower()
+    if fnmatch.fnmatchcase(operation.name.lower(), pattern):
         return True
     return all(_holds(word.strip().lower(), operation) for word in text.split(","))
 

@@ -38,7 +38,9 @@ SMEM_PER_BLOCK = {
     121: 101376,
 }
 # Maximum resident threads per SM, by the same table; 2048 if not listed.
-THREADS_PER_SM = {75: 1024, 86: 1536, 87: 1536, 88: 1536, 89: 1536, 120: 1536, 121: 1536}
+THREADS_PER_SM = {75: 1024, 86: 1536, 87: 1536, 88: 1536, 89: 1536, 110: 1536, 120: 1536, 121: 1536}
+# Maximum resident blocks per SM, by the same table and by cuda_occupancy.h; 32 if not listed.
+CTAS_PER_SM = {75: 16, 86: 16, 87: 16, 88: 16, 89: 24, 101: 24, 110: 24, 120: 24, 121: 24}
 REGISTERS_PER_SM = 65536
 REGISTERS_PER_THREAD = 255
 # Registers for addresses, loop state and predicates of the mainloop: a low estimate of what ptxas needs.
@@ -95,10 +97,20 @@ def reserved_smem(arch: tuple[str, ...]) -> int:
 
 
 def ctas_that_fit(arch: tuple[str, ...], smem_bytes: int, threads: int) -> int:
-    """CTAs that fit on an SM by shared memory and threads; registers are not considered."""
+    """CTAs that fit on an SM by shared memory, threads and their number; registers are not considered."""
     reserved = reserved_smem(arch)
-    by_threads = min(THREADS_PER_SM.get(capability(name), 2048) for name in arch) // threads
-    return min(by_threads, (smem_limit(arch) + reserved) // (smem_bytes + reserved))
+    by_smem = (smem_limit(arch) + reserved) // (smem_bytes + reserved)
+    return min(resident_threads(arch) // threads, resident_ctas(arch), by_smem)
+
+
+def resident_threads(arch: tuple[str, ...]) -> int:
+    """Threads that an SM holds on every architecture of the list."""
+    return min(THREADS_PER_SM.get(capability(name), 2048) for name in arch)
+
+
+def resident_ctas(arch: tuple[str, ...]) -> int:
+    """CTAs that an SM holds on every architecture of the list, however small they are."""
+    return min(CTAS_PER_SM.get(capability(name), 32) for name in arch)
 
 
 def gemm_smem(
@@ -197,7 +209,7 @@ def register_faults(spec: Spec, mma: TiledMma, accumulators: int, fragments: int
 
 def thread_faults(spec: Spec, threads: int, arch: tuple[str, ...]) -> Iterator[Fault]:
     """ctas_per_sm CTAs must fit the threads of an SM; nvcc silently ignores an impossible minimum of __launch_bounds__."""
-    limit = min(THREADS_PER_SM.get(capability(name), 2048) for name in arch)
+    limit = resident_threads(arch)
     if (spec.ctas_per_sm or 1) * threads > limit:
         yield Fault(
             ("ctas_per_sm",),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mmagen.core.targets import capability
 from mmagen.plan import budgets
 from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.plan.devices import Device
@@ -16,35 +15,45 @@ _REGISTERS_ARE_GIVEN_IN = 8  # per thread: the unit in which they are allocated 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """CTAs per SM by each resource that limits them. registers: per thread that `by_registers` assumes."""
+    """CTAs per SM by each resource that limits them. by_count: that an SM holds, however small they are. registers: per thread
+    that `by_registers` assumes."""
 
     by_smem: int
     by_threads: int
     by_registers: int
+    by_count: int
     registers: int
 
     @property
     def ctas(self) -> int:
         """CTAs that run on an SM at once."""
-        return min(self.by_smem, self.by_threads, self.by_registers)
+        return min(self._limits.values())
 
     @property
     def limiter(self) -> str:
         """The resource that allows the fewest CTAs; of several, all."""
-        limits = {"shared memory": self.by_smem, "threads": self.by_threads, "registers": self.by_registers}
-        return " and ".join(name for name, ctas in limits.items() if ctas == self.ctas)
+        return " and ".join(name for name, ctas in self._limits.items() if ctas == self.ctas)
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        return {
+            "shared memory": self.by_smem,
+            "threads": self.by_threads,
+            "registers": self.by_registers,
+            "their number": self.by_count,
+        }
 
 
 def occupancy(plan: GemmPlan, registers: int) -> Occupancy:
     """registers: per thread, those of ptxas or an estimate; not more than the launch bounds leave to a thread."""
     reserved = budgets.reserved_smem(plan.arch)
-    threads = min(budgets.THREADS_PER_SM.get(capability(name), 2048) for name in plan.arch)
     each = budgets.REGISTERS_PER_SM // (plan.threads * plan.ctas_per_sm) // _REGISTERS_ARE_GIVEN_IN * _REGISTERS_ARE_GIVEN_IN
     given = min(-(-registers // _REGISTERS_ARE_GIVEN_IN) * _REGISTERS_ARE_GIVEN_IN, max(each, _REGISTERS_ARE_GIVEN_IN))
     return Occupancy(
         by_smem=(plan.smem_limit + reserved) // (plan.smem_bytes + reserved),
-        by_threads=threads // plan.threads,
+        by_threads=budgets.resident_threads(plan.arch) // plan.threads,
         by_registers=budgets.REGISTERS_PER_SM // (given * plan.threads),
+        by_count=budgets.resident_ctas(plan.arch),
         registers=min(registers, each),
     )
 
@@ -155,15 +164,16 @@ def _of_groups(plan: GemmPlan, problem: Problem, work: int, at_once: int) -> Lau
 @dataclass(frozen=True)
 class Numbers:
     """One kernel on one device. kernel: its name in a library, or "". measured: are the registers of `occupancy` those of ptxas?
-    per_cycle: operations of an SM per cycle by the datasheet, None if it states none. predicted: microseconds of each launch by
-    the kernel's `cost`, which holds for the device that it was fitted on, or estimated; () for none. elsewhere: are they of another
-    device, which has other numbers of CTAs at once?"""
+    per_cycle: operations of an SM per cycle by the datasheet, None if it states none; unit: that executes them. predicted:
+    microseconds of each launch by the kernel's `cost`, which holds for the device that it was fitted on, or estimated; () for none.
+    elsewhere: are they of another device, which has other numbers of CTAs at once?"""
 
     kernel: str
     device: Device
     occupancy: Occupancy
     measured: bool
     per_cycle: int | None
+    unit: str
     launches: tuple[tuple[Problem, Launch], ...]
     predicted: tuple[float, ...] = ()
     estimated: bool = False
@@ -172,15 +182,17 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Roofline:
-    """The least times of a launch in microseconds. compute: None if the datasheet states no rate of the instruction."""
+    """The least times of a launch in microseconds. compute: None if the datasheet states no rate of the instruction; unit: that
+    executes it."""
 
     compute: float | None
     dram: float
+    unit: str
 
     @property
     def bound(self) -> str:
         """What limits it."""
-        return "DRAM" if self.compute is None or self.dram > self.compute else "tensor cores"
+        return "DRAM" if self.compute is None or self.dram > self.compute else self.unit
 
     @property
     def least(self) -> float:
@@ -188,7 +200,7 @@ class Roofline:
         return max(self.compute or 0.0, self.dram)
 
 
-def roofline(it: Launch, device: Device, per_cycle: int | None) -> Roofline:
-    """per_cycle: operations of an SM per cycle by the datasheet."""
+def roofline(it: Launch, device: Device, per_cycle: int | None, unit: str = "tensor cores") -> Roofline:
+    """per_cycle: operations of an SM per cycle by the datasheet, unit: that executes them."""
     compute = it.flop / (per_cycle * device.sms * device.clock_mhz) if per_cycle else None
-    return Roofline(compute, it.dram / (device.dram_gbps * 1e3))
+    return Roofline(compute, it.dram / (device.dram_gbps * 1e3), unit)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from mmagen.core.errors import ABSENT, Change, Fault
-from mmagen.core.instead import instead
-from mmagen.core.targets import capability
+from mmagen.core.targets import capability, exists, those_that_exist
 from mmagen.mma.atoms import TYPES, Atom, ElementType, find_atom
 from mmagen.mma.packed_atoms import find_packed
 from mmagen.mma.sparse_atoms import find_sparse
@@ -40,7 +39,7 @@ def arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
         spec, lambda name: name == atom.default_arch if atom.arch_specific else capability(name) >= atom.min_arch
     )
     for i, name in enumerate(spec.arch or ()):
-        if capability(name) not in budgets.SMEM_PER_BLOCK:
+        if not exists(name):
             yield _no_such_arch(i, name, change)
         elif atom.arch_specific and name != atom.default_arch:
             yield Fault(
@@ -56,19 +55,13 @@ def arch_faults(spec: Spec, atom: Atom) -> Iterator[Fault]:
 
 
 def legal_archs(spec: Spec, legal: Callable[[str], bool]) -> Change:
-    """The architectures of the spec that exist and are legal; none where there is none."""
-    names = [name for name in spec.arch or () if capability(name) in budgets.SMEM_PER_BLOCK and legal(name)]
-    return {("arch",): names or ABSENT}
+    """The architectures of the spec that exist, if need be without their suffix, and are legal; none where there is none."""
+    names = dict.fromkeys(name if exists(name) else name.rstrip("af") for name in spec.arch or ())
+    return {("arch",): [name for name in names if exists(name) and legal(name)] or ABSENT}
 
 
 def _no_such_arch(i: int, name: str, change: Change) -> Fault:
-    known = [f"sm_{capability}" for capability in budgets.SMEM_PER_BLOCK]
-    return Fault(
-        ("arch", i),
-        f"there is no {name}",
-        f"{instead((), known, 'one of')}, optionally with suffix a or f",
-        change,
-    )
+    return Fault(("arch", i), f"there is no {name}", those_that_exist(), change)
 
 
 def compiled_for(spec: Spec, atom: Atom) -> tuple[str, ...]:
@@ -202,7 +195,7 @@ def one_tile_problem_faults(spec: Spec, tile: tuple[int, int, int], problems: It
 def faults_without_atom(spec: Spec) -> Iterator[Fault]:
     """Faults that can be found in a spec whose atom is invalid."""
     for i, name in enumerate(spec.arch or ()):
-        if capability(name) not in budgets.SMEM_PER_BLOCK:
+        if not exists(name):
             yield _no_such_arch(i, name, legal_archs(spec, lambda name: True))
     yield from tiling.numbering_faults(spec)
     for i, extent in enumerate(spec.tile or ()):

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
+from mmagen.families import kernel_warnings
 from mmagen.families.estimate import mean_us
 from mmagen.mma.atoms import Atom
 from mmagen.plan import budgets
@@ -69,7 +70,10 @@ def rank(want: Wanted) -> Ranking:
 
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
     least = min(one.us for one in found)
-    return sorted(found, key=lambda one: (one.us > least * EQUAL, len(one.keys) if one.us <= least * EQUAL else 0, one.us))
+    order = sorted(found, key=lambda one: (one.us > least * EQUAL, len(one.keys) if one.us <= least * EQUAL else 0, one.us))
+    # The times leave out what `build` warns about, bank conflicts of fragments; to count them takes too long for every candidate.
+    first = next((i for i, one in enumerate(order) if not any(kernel_warnings.warnings(one.plan))), 0)
+    return order[first:]
 
 
 def document(want: Wanted, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +107,7 @@ def _planned(want: Wanted, atom: Atom, offered: Iterable[Mapping[str, Any]]) -> 
     reason = f"no kernel {want.kernel} is built from it"
     for keys in offered:
         try:
-            plan = cast("GemmPlan", families.plan(Spec.model_validate(document(want, keys))))
+            plan = _plan(want, keys)
         except SpecFaults as error:
             reason = error.faults[0].what
             continue
@@ -111,7 +115,23 @@ def _planned(want: Wanted, atom: Atom, offered: Iterable[Mapping[str, Any]]) -> 
             return [(keys, plan)]
         if not _spills(plan):
             found.append((keys, plan))
-    return found or reason
+    return found or _of_its_problem(want, atom) or reason
+
+
+def _plan(want: Wanted, keys: Mapping[str, Any]) -> GemmPlan:
+    return cast("GemmPlan", families.plan(Spec.model_validate(document(want, keys))))
+
+
+def _of_its_problem(want: Wanted, atom: Atom) -> list[tuple[Mapping[str, Any], GemmPlan]]:
+    """A kernel of one tile whose tile is the only problem."""
+    if len(want.problems) != 1:
+        return []
+    keys = {"atom": atom.name, "tile": list(want.problems[0].shape), **want.target_of(atom)}
+    try:
+        plan = _plan(want, keys)
+    except SpecFaults:
+        return []
+    return [] if plan.any_shape else [(keys, plan)]
 
 
 def _spills(plan: GemmPlan) -> bool:

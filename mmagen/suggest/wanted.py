@@ -86,7 +86,7 @@ def wanted(
     type_b = type_b or type_a
     for word in (type_a, type_b, *([sums] if sums else ())):
         if word not in TYPES:
-            raise UsageError(f"{word!r} is no type of elements; {_types(word, TYPES)}")
+            raise UsageError(f"{word!r} is {_no_type(word)}; {_types(word, TYPES)}")
     if layout not in LAYOUTS:
         remedy = instead(like(layout, LAYOUTS), list(LAYOUTS), "there are")
         raise UsageError(f"{layout!r} is no layout; {remedy}: A and B K contiguous are TN")
@@ -110,6 +110,15 @@ def _name(kernel: str, arch: str, type_a: str, type_b: str, layout: str) -> str:
     """`sm90_gemm_bf16_tn`."""
     types = type_a if type_a == type_b else f"{type_a}_{type_b}"
     return f"sm{capability(arch)}_{kernel}_{types}_{layout.lower()}"
+
+
+def _no_type(word: str) -> str:
+    """What a word is that is none of the types of elements here."""
+    from mmagen.mma.catalogue import operations
+
+    if any(word in (one.type_a, one.type_b) for one in operations()):
+        return "multiplied by some operations (mmagen atoms --type), but no type that a spec is begun with"
+    return "no type of elements"
 
 
 def _types(word: str, known: Iterable[str]) -> str:

@@ -144,6 +144,9 @@ def test_every_kind_has_its_page(name):
         (("--type", "q17"), "    scale factors: ue4m3, ue8m0"),
         (("--shape", "16x8"), "a shape is written as 16x8x16"),
         (("--arch", "hopper"), "is not a GPU architecture"),
+        (("--arch", "sm_80a"), "--arch: there is no sm_80a; one of sm_60,"),
+        (("--arch", "sm_999"), "--arch: there is no sm_999"),
+        (("UniversalFMA<float>",), "UniversalFMA<float> and UniversalFMA<double> are atoms of specs"),
         (("--type", "f64", "--sparse"), "no MMA operation matches all filters"),
     ],
 )
@@ -155,6 +158,8 @@ def test_what_is_not_there_ends_with_2(capsys, arguments, message):
 def test_patterns_and_ptx_instructions_are_names(capsys):
     _, out, _ = atoms(capsys, "SM80_16x8x16_F32*")
     assert out.count("\n\n  what ") == 2
+    assert atoms(capsys, "sm80_16X8x16_f32*")[1] == out
+    assert atoms(capsys, "--kind", "WGMMA", "--shape", "64x8x8")[1] == atoms(capsys, "--kind", "wgmma", "--shape", "64x8x8")[1]
     _, out, _ = atoms(capsys, "SM80*")
     assert "operation " in out.splitlines()[0] and "SM80_16x8x16_F32F16F16F32_TN" in out and "SM90" not in out
     code, out, _ = atoms(capsys, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")

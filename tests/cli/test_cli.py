@@ -113,6 +113,8 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
         (("cache", "prune", "--days", "1e999"), "inf is not a finite number"),
         (("verify", "one.yaml", "--problem", "1,2"), "write it as M,N,K"),
         (("verify", "one.yaml", "--arch", "hopper"), "'hopper' is not a GPU architecture"),
+        (("verify", "one.yaml", "--arch", "sm_90,sm_89a"), "there is no sm_89a"),
+        (("build", "one.yaml", "--arch", "sm_90a"), "--arch is what --compile compiles for"),
         (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
         (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "is no folder; make it"),
         (("verify", "one.yaml", "--sustained", "2"), "add --bench"),
@@ -277,6 +279,18 @@ def test_a_closed_pipe_is_no_traceback(say, times):
     )
     child.stdout.close()
     assert (child.stderr.read(), child.wait(30)) == ("", 141)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("verb", "code"), [("build spec.yaml", 0), ("inspect spec.yaml", 0), ("build gone.yaml", 2)])
+def test_a_stream_that_is_closed_is_no_error(closed, verb, code, tmp_path):
+    (tmp_path / "spec.yaml").write_bytes((_ROOT / "specs/hello_ownership.yaml").read_bytes())
+    command = f"exec {sys.executable} -m mmagen {verb} {closed}"
+    environment = os.environ | {"PYTHONPATH": str(_ROOT)}
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code and "internal error" not in done.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -111,7 +111,31 @@ def test_a_full_disk_is_named():
 def test_a_folder_of_pictures_that_is_a_file_is_refused(option, capsys):
     Path("it").write_text("mine")
     code, _, err = typed(capsys, "inspect", SPEC, option, "it")
-    assert code == 2 and "'it' is a file" in err and Path("it").read_text() == "mine"
+    assert code == 2 and "it" in err and "is a file" in err and Path("it").read_text() == "mine"
+
+
+def test_the_page_of_one_spec_may_be_named(capsys):
+    other = str(ROOT / "specs/hello_ownership.yaml")
+    assert typed(capsys, "inspect", str(SPEC), "--html", "new/page.html")[0] == 0
+    assert Path("new/page.html").read_text().startswith("<!") and os.listdir("new") == ["page.html"]
+    code, _, err = typed(capsys, "inspect", str(SPEC), other, "--html", "pages.html")
+    assert code == 2 and "--html pages.html: each page is a file of its own; name a folder" in err
+    Path("folder.html").mkdir()
+    assert typed(capsys, "inspect", str(SPEC), other, "--html", "folder.html")[0] == 0
+    assert sorted(os.listdir("folder.html")) == ["hello_micro.html", "hello_ownership.html"]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_pictures_are_several_files(suffix, capsys):
+    code, _, err = typed(capsys, "inspect", str(SPEC), f"--{suffix}", f"it.{suffix}")
+    assert code == 2 and f"it.{suffix}: each picture is a file of its own; name a folder" in err and not os.listdir()
+
+
+@pytest.mark.parametrize("verb", [("build", "--compile"), ("verify",)], ids=" ".join)
+def test_an_architecture_that_lacks_the_kernel_is_refused_before_nvcc_is(verb, capsys):
+    for arch, why in (("sm_75", "requires sm_80 or later"), ("sm_80,sm_80a", "there is no sm_80a")):
+        code, _, err = typed(capsys, *verb, str(SPEC), "--arch", arch)
+        assert code == 2 and why in err and not os.listdir()
 
 
 def test_a_report_names_files_whose_names_are_not_utf_8(capsys):

@@ -127,14 +127,23 @@ def test_the_verbs(root, monkeypatch, capsys):
     assert run("prune", "--max-size", "0.2k") == 0
     assert capsys.readouterr().out == f"{root}: removed 1 entry, 100 B\n"
     assert run("prune", "--max-size", "0.2K") == 0
+    assert run("prune", "--max-size", "5") == 2
+    assert "--max-size 5 has no unit; write 5M or 5G" in capsys.readouterr().err
     assert run("prune", "--max-size", "many") == 2
     assert "--max-size 'many' is no size; write it like 500M or 2G" in capsys.readouterr().err
     assert run("clear") == 0 and "removed 2 entries, 200 B" in capsys.readouterr().out
     assert run("info") == 0 and "empty" in capsys.readouterr().out
 
 
+def test_a_cache_that_is_a_file_is_said_to_be_none(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path / "file"))
+    assert run("info") == 0 and "no folder: nothing is kept" in capsys.readouterr().out
+
+
 def test_sizes():
-    assert [size_in_bytes(text) for text in ("7", "2k", "1.5 MB", "2GiB")] == [7, 2048, 3 * 512 * 1024, 2 << 30]
+    assert [size_in_bytes(text) for text in ("7B", "2k", "1.5 MB", "2GiB")] == [7, 2048, 3 * 512 * 1024, 2 << 30]
+    assert [size_in_bytes(text) for text in ("0", "1048576")] == [0, 1 << 20]
     assert [shown(size) for size in (0, 1023, 1024, 5 << 20, 3000 << 30)] == ["0 B", "1023 B", "1.0 kB", "5.0 MB", "3000.0 GB"]
     with pytest.raises(UsageError):
         size_in_bytes("-1")

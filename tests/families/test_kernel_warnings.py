@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mmagen.families import plan
-from mmagen.families.kernel_warnings import _extra, _may_conflict, _registers, warnings
+from mmagen.families.kernel_warnings import _extra, _loads, _may_conflict, _registers, warnings
 from mmagen.spec.load import load
 from mmagen.spec.model import Spec
 from tests.support.fakes import typed
@@ -17,6 +17,17 @@ from tests.support.fakes import typed
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 QUAD = {"mmagen": 1, "name": "q", "kernel": "gemm", "atom": "SM70_8x8x4_F32F16F16F32_NT", "layout": "NT", "tile": [64, 64, 32]}
 DP4A = {"mmagen": 1, "name": "d", "kernel": "gemm", "atom": "SM61_DP4A", "layout": "TN", "tile": [64, 64, 32]}
+# [4, 64, 1] loads without conflicts, and half as much again as [8, 32, 1].
+SCALAR = {
+    "mmagen": 1,
+    "name": "s",
+    "kernel": "gemm",
+    "atom": "UniversalFMA<float>",
+    "layout": "TN",
+    "tile": [128, 256, 32],
+    "atoms_layout": [16, 16, 1],
+    "arch": ["sm_80"],
+}
 LARGE = {
     "mmagen": 1,
     "name": "l",
@@ -38,7 +49,7 @@ def change_of(text: str) -> dict:
 
 @pytest.mark.parametrize(
     "keys",
-    [QUAD | {"atoms_layout": [4, 4, 1]}, DP4A | {"atoms_layout": [16, 16, 1]}, DP4A | {"atoms_layout": [32, 8, 1]}],
+    [QUAD | {"atoms_layout": [4, 4, 1]}, DP4A | {"atoms_layout": [16, 16, 1]}, DP4A | {"atoms_layout": [32, 8, 1]}, SCALAR],
 )
 def test_conflicts_and_the_change_that_mends_them(keys):
     (text,) = warnings(planned(keys))
@@ -46,6 +57,7 @@ def test_conflicts_and_the_change_that_mends_them(keys):
     assert part and f"{_extra(planned(keys)):.0%}" == f"{part[1]}%"
     left = _extra(planned(keys | change_of(text)))
     assert left == 0 if "avoids" in text else f"leaves {left / _extra(planned(keys)):.0%}" in text
+    assert sum(one.taken for one in _loads(planned(keys | change_of(text)))) < sum(one.taken for one in _loads(planned(keys)))
 
 
 @pytest.mark.parametrize(

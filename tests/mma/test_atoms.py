@@ -100,6 +100,17 @@ def test_the_scalar_atom_may_be_written_short(written, meant):
         ("sm80_16x8x16_f32f16f16f32_tn", "did you mean SM80_16x8x16_F32F16F16F32_TN"),
         ("mma.sync", "e.g. SM80_16x8x16_F32F16F16F32_TN"),
         (
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+            "that is PTX, the instruction of SM80_16x8x16_F32F16F16F32_TN",
+        ),
+        (
+            "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16",
+            "SM90_64x96x16_F32BF16BF16_SS or SM90_64x96x16_F32BF16BF16_RS",
+        ),
+        ("mma.sync.aligned.m16n8k99", "e.g. SM80_16x8x16_F32F16F16F32_TN"),
+        ("UniversalFMA", "UniversalFMA<float> and UniversalFMA<double>"),
+        ("universalfma<float>", "UniversalFMA<float> and UniversalFMA<double>"),
+        (
             "SM90_64x100x16_F32BF16BF16_SS",
             "the multiples of 8 up to 256: the nearest is SM90_64x96x16_F32BF16BF16_SS or SM90_64x104x16",
         ),

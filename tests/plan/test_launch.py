@@ -102,6 +102,24 @@ def test_occupancy_and_what_limits_it():
     assert (both.by_registers, both.limiter) == (3, "shared memory and registers")
 
 
+@pytest.mark.parametrize(("arch", "most"), [("sm_80", 32), ("sm_86", 16), ("sm_89", 24)])
+def test_an_sm_holds_a_number_of_ctas_however_small_they_are(arch: str, most: int):
+    """One warp each: 2,048 or 1,536 threads would leave room for 64 or 48."""
+    small = Spec.model_validate(
+        {
+            "mmagen": 1,
+            "name": "g",
+            "kernel": "gemm",
+            "atom": "SM80_16x8x16_F32F16F16F32_TN",
+            "tile": [16, 16, 16],
+            "stages": 2,
+            "arch": [arch],
+        }
+    )
+    it = occupancy(plan(small), 24)
+    assert it.by_threads > it.by_count == most and (it.ctas, it.limiter) == (most, "their number")
+
+
 def test_registers_are_bounded_by_the_launch_bounds():
     """ctas_per_sm: 2 leaves 65,536 / (2 * 128) to a thread, and ptxas spills what is more."""
     classic = planned("sm80_gemm_classic").spec
@@ -117,6 +135,16 @@ def test_the_roofline():
     thin = roofline(launch(like(), Problem(shape=(16, 8192, 8192)), H200, 1), H200, 4096)
     assert thin.bound == "DRAM" and thin.least == thin.dram
     assert roofline(it, H200, None).bound == "DRAM"
+
+
+def test_the_roofline_of_scalar_fma():
+    """2 x 4096^3 operations at 19.5 TFLOPS, which is 128 per SM and cycle."""
+    keys = {"atom": "UniversalFMA<float>", "tile": [64, 64, 16], "atoms_layout": [8, 16, 1], "cluster": None, "epilogue": {}}
+    it = like(**keys, arch=["sm_80"], problems=[[4096, 4096, 4096]])
+    (found,) = family_of(it).numbers(it, A100, {})
+    least = roofline(found.launches[0][1], A100, found.per_cycle, found.unit)
+    assert (found.per_cycle, least.bound) == (128, "FMA units")
+    assert least.least == pytest.approx(2 * 4096**3 / 19.5e6, rel=0.001)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,14 @@ RULES = {
         "sm_90",
         {"arch": ["sm_80", "sm_90"]},
     ),
+    "arch whose suffix there is not": (
+        CLASSIC,
+        {"arch": ["sm_80a", "sm_90f"]},
+        ("arch", 0),
+        "there is no sm_80a",
+        "from sm_90 on also with a, from sm_100 on with f",
+        {"arch": ["sm_80", "sm_90"]},
+    ),
     "arch before the atom": (
         CLASSIC,
         {"arch": ["sm_90", "sm_75"]},

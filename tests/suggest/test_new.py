@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from mmagen.core.errors import UsageError
+from mmagen.families.kernel_warnings import warnings
 from mmagen.families.reading import read
 from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.spec.model import Problem
@@ -56,6 +57,22 @@ def test_a_gemm_that_is_accepted(answers, operation):
     assert plan.types.split(" -> ")[1] == want.out and plan.spec.layout.letters == want.layout
     assert (plan.operand("A").element.word, plan.operand("B").element.word) == (want.type_a, want.type_b)
     assert all("#" in line for line in text.splitlines() if re.match("(tile|atoms_layout|atom|schedule|cluster):", line))
+    assert not list(warnings(plan))
+
+
+@pytest.mark.parametrize("problem", [(4096, 4096, 4096), (300, 300, 300)])
+@pytest.mark.parametrize(
+    ("types", "arch", "layout"),
+    [
+        *((types, arch, one) for types, arch in (("f32", "sm_80"), ("f16", "sm_70")) for one in ("TN", "NT", "NN", "TT")),
+        ("f64", "sm_75", "TN"),
+        ("s8", "sm_61", "TN"),
+    ],
+)
+def test_what_build_warns_about_is_not_offered_first(types, arch, problem, layout):
+    text = suggest(wanted(types=types, arch=arch, layout=layout, problems=(Problem(shape=problem),))).text
+    plan, faults = read(text, "new.yaml")
+    assert not faults and not list(warnings(plan))
 
 
 @pytest.mark.parametrize("kernel", ["ownership", "micro"])
@@ -110,6 +127,7 @@ def test_reasons_name_the_alternative():
         ({"types": "int8"}, "did you mean s8?"),
         ({"out": "fp32"}, "did you mean f32?"),
         ({"types": "fp8"}, "'fp8' is no type of elements; there are f16"),
+        ({"types": "s4"}, "'s4' is multiplied by some operations (mmagen atoms --type), but no type that a spec is begun with"),
         ({"layout": "TX"}, "there are TN, NT, NN, TT"),
         ({"kernel": "peak"}, "there are ownership, micro, gemm"),
         ({"out": "s16"}, "D cannot be of type s16"),
@@ -291,3 +309,26 @@ def test_what_is_faster_than_scalar_f32_is_said():
     assert "Tensor cores have no f32" in said("sm_90a", "f32") and "split: bf16x6" in said("sm_90a", "f32")
     assert "Tensor cores have no f32" in said("sm_80", "f32") and "split" not in said("sm_80", "f32")
     assert "Tensor cores have no f32" not in said("sm_80", "tf32")
+
+
+def test_a_type_that_is_given_is_not_that_of_the_expression(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = typed(capsys, "new", "--torch", "f16[64, 64] @ f16[64, 64]", "--type", "e4m3", "--layout", "TN", "-")
+    document = yaml.safe_load(out)
+    assert code == 0 and document["epilogue"] == {"out": "bf16"} and "E4M3" in document["atom"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "atom"), [((16, 16, 16), "SM80_16x8x16_F32F16F16F32_TN"), ((64, 128, 64), "SM90_64x128x16_F32F16F16_SS")]
+)
+def test_a_kernel_of_one_tile_has_that_of_its_problem(problem, atom):
+    """The first program of a public tutorial multiplies 16 x 16 x 16 by one warp."""
+    text = suggest(wanted(kernel="micro", types="f16", problems=(Problem(shape=problem),))).text
+    plan, faults = read(text, "new.yaml")
+    assert not faults and (plan.spec.atom, plan.tile) == (atom, problem)
+
+
+@pytest.mark.parametrize("arch", ["sm_80a", "sm_999"])
+def test_an_architecture_that_does_not_exist_is_refused_as_such(arch, capsys):
+    code, _, err = typed(capsys, "new", "--arch", arch, "-")
+    assert code == 2 and f"--arch: there is no {arch}; one of sm_60" in err

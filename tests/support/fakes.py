@@ -92,7 +92,7 @@ def replace_module(monkeypatch: pytest.MonkeyPatch, name: str, **content: object
 def workspace(tmp_path, monkeypatch):
     """The modules that generate projects as fakes, and a folder with two specs as the working directory."""
     fakes = {
-        "families.reading": {"read": _read},
+        "families.reading": {"read": _read, "refusal_for": lambda plan, arch: ""},
         "generate.render": {"render": _render},
         "generate.write": {"write": _write, "check": _check},
         "inspect.page": {

@@ -26,12 +26,12 @@ DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
     help="What to print of these maps, e.g. m=0:32,n=8:16; all for everything. Implies --ownership.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
-@click.option("--device", type=click.Choice(DEVICE_NAMES), help="Describe launches on this device.")
+@click.option("--device", type=click.Choice(DEVICE_NAMES, case_sensitive=False), help="Describe launches on this device.")
 @click.option(
     "--html",
-    type=Place(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Write the page with pictures to DIR/<name>.html.",
+    type=Place(path_type=Path),
+    metavar="DIR|FILE.html",
+    help="Write the page with pictures to DIR/<name>.html; that of a single spec to FILE.html.",
 )
 @click.option(
     "--svg", type=Place(path_type=Path, file_okay=False), metavar="DIR", help="Write the pictures to DIR/<name>-*.svg."

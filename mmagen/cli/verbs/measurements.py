@@ -115,7 +115,7 @@ def peak(
 )
 @click.option(
     "--source",
-    type=click.Choice(["guess", "nvidia"]),
+    type=click.Choice(["guess", "nvidia"], case_sensitive=False),
     default="guess",
     show_default=True,
     help="What proposes the configurations: mmagen's own guess of their times, or nvidia-matmul-heuristics, NVIDIA's model.",

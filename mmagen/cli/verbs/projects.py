@@ -14,7 +14,11 @@ from mmagen.core.errors import UsageError
 @click.command(short_help="Write a first spec and a CI file.")
 @click.argument("folder", type=Place(path_type=Path, file_okay=False), default=Path(), metavar="[DIR]")
 @click.option(
-    "--ci", type=click.Choice(["github", "gitlab", "none"]), default="github", show_default=True, help="Whose CI file."
+    "--ci",
+    type=click.Choice(["github", "gitlab", "none"], case_sensitive=False),
+    default="github",
+    show_default=True,
+    help="Whose CI file.",
 )
 @click.option(
     "--spec",
@@ -68,6 +72,8 @@ def build(
     """Generate a project from each SPEC, a file or a folder of *.yaml files."""
     if check and (force or compile_):
         raise UsageError("--check writes and compiles nothing; leave out --force and --compile")
+    if arch and not compile_:
+        raise UsageError("--arch is what --compile compiles for; add --compile, or list the architectures in the spec as arch")
     from mmagen.cli import build as verbs
 
     return verbs.build(

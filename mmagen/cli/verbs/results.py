@@ -52,7 +52,7 @@ def _argument(problem: str) -> str:
 @click.option(
     "--on",
     "where",
-    type=click.Choice(["auto", "gpu", "cpu"]),
+    type=click.Choice(["auto", "gpu", "cpu"], case_sensitive=False),
     default="auto",
     show_default=True,
     help="cpu emulates the kernel's PTX on small problems; auto does so if there is no GPU; gpu requires a GPU.",
@@ -72,7 +72,7 @@ def _argument(problem: str) -> str:
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random inputs.")
 @click.option(
     "--dist",
-    type=click.Choice(["uniform", "small_int", "overflow", "zeros"]),
+    type=click.Choice(["uniform", "small_int", "overflow", "zeros"], case_sensitive=False),
     help="Use only this distribution of inputs; overflow is for --atoms.",
 )
 @click.option(
@@ -87,7 +87,7 @@ def _argument(problem: str) -> str:
 @click.option(
     "--sanitize",
     multiple=True,
-    type=click.Choice(["memcheck", "racecheck", "initcheck", "synccheck"]),
+    type=click.Choice(["memcheck", "racecheck", "initcheck", "synccheck"], case_sensitive=False),
     help="Also run small problems under this tool of compute-sanitizer. Repeatable.",
 )
 @click.option(
