@@ -211,6 +211,11 @@ class TileScheduler:
     raster: int = 1
 
     @property
+    def several_widths(self) -> bool:
+        """Do launches of the compiled kernel decide how many columns of a tile they compute?"""
+        return any(tile_n for _, _, tile_n in self.launches)
+
+    @property
     def band_of_config(self) -> int:
         """Rows per band as the kernel's Config has them: of CTA tiles if the cluster is set at launch."""
         return self.raster if self.launches else self.raster_group

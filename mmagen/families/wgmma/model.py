@@ -104,7 +104,7 @@ class WgmmaGemmPlan(GemmPlan):
     @property
     def launched_atoms(self) -> tuple[Atom, ...]:
         """The wgmmas of launches that compute so many columns of a tile, the widest first; () if all compute whole tiles."""
-        if not any(tile_n for _, _, tile_n in self.scheduler.launches):
+        if not self.scheduler.several_widths:
             return ()
         found = sorted({tile_n or self.atom.n for _, _, tile_n in self.scheduler.launches}, reverse=True)
         return tuple(atom for n in found if (atom := with_columns(self.atom, n)))
