@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mmagen.core.errors import SpecFaults
-from mmagen.families import plan
+from mmagen.families import pipelines, plan
 from mmagen.families.library import choose
 from mmagen.generate.render import render
 from mmagen.mma.atoms import find_atom, with_columns
@@ -51,6 +51,17 @@ def test_every_width_is_a_choice_and_all_are_one_kernel():
     assert "kTileNAtLaunch = true" in code and "include/mmagen/sm90_mainloop_tile_n.cuh" in files
     # CuTe has wgmma of N 104 in headers that are not included; the project defines it.
     assert "struct SM90_64x104x16_F32BF16BF16_SS" in code and "struct SM90_64x96x16" not in code
+
+
+def test_its_pages_are_of_its_mainloop():
+    """README.md lists its header, after the one that it is built on; pictures show when its stages are free."""
+    several, whole = planned(text("2x1 2x1n96")), planned(text("2x1 1x1"))
+    listed = [path for path, _ in several.text.reading]
+    place = listed.index("include/mmagen/sm90_mainloop_tile_n.cuh")
+    assert listed[place - 1] == "include/mmagen/sm90_mainloop_ss.cuh" and listed.count(listed[place]) == 1
+    assert "sm90_mainloop_tile_n.cuh" in render(several)["README.md"].decode()
+    assert not any("tile_n" in path for path, _ in whole.text.reading)
+    assert [one.late for _, one in pipelines(several)] == [one.late for _, one in pipelines(whole)] == [True, True]
 
 
 def test_a_kernel_of_whole_tiles_has_none_of_it():

@@ -11,6 +11,7 @@ from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
 from mmagen.mma.atoms import Atom, with_columns
 from mmagen.mma.sparse_atoms import SparseAtom
+from mmagen.plan import sentences
 from mmagen.plan.facts import Facts
 from mmagen.plan.model import MOST_BOX_LINES, Mainloop, Operand
 from mmagen.plan.operations import SUMS, columns_of_element
@@ -111,9 +112,13 @@ class WgmmaGemmPlan(GemmPlan):
 
     def launched(self, launches: tuple[tuple[int, int, int], ...], tile_n: int) -> Self:
         one = super().launched(launches, tile_n)
-        if not one.launched_atoms:
+        if not one.scheduler.several_widths or one.mainloop.header == TILE_N.header:
             return one
-        return replace(one, mainloop=replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header))
+        reading = [*one.text.reading]
+        base = next(i for i, (path, _) in enumerate(reading) if path == sentences.header(one.mainloop.header))
+        reading.insert(base + 1, (sentences.header(TILE_N.header), TILE_N.what))  # which is built on it
+        mainloop = replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header)
+        return replace(one, mainloop=mainloop, text=replace(one.text, reading=tuple(reading)))
 
     def why_not_tile_n(self, tile_n: int) -> str:
         a, b = self.operands
