@@ -76,6 +76,13 @@ def test_only_the_widths_of_launches_are_compiled():
     assert re.findall(r"64x(\d+)x16", operations) == ["96", "64"]
 
 
+def test_the_wgmma_of_whole_tiles_is_defined_where_no_launch_computes_these():
+    """Its Config names the one of N 160, which CuTe has in headers that are not included."""
+    of_160 = text("1x1n152 1x1n144", atom="SM90_64x160x16_F32BF16BF16_SS", tile="[128, 160, 64]")
+    code = render(planned(of_160))["include/lib/tile.cuh"].decode()
+    assert re.findall(r"struct SM90_64x(\d+)x16_F32BF16BF16_SS", code) == ["160", "152", "144"]
+
+
 def test_the_choice_follows_the_width():
     """192 columns are two tiles of 96 and two of 128, of which a quarter is empty; 200 are two of 128 and three of 96."""
     slow = COST.replace("k_tile_us: 0.2", "k_tile_us: 0.26")

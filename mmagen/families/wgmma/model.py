@@ -110,6 +110,11 @@ class WgmmaGemmPlan(GemmPlan):
         found = sorted({tile_n or self.atom.n for _, _, tile_n in self.scheduler.launches}, reverse=True)
         return tuple(atom for n in found if (atom := with_columns(self.atom, n)))
 
+    @property
+    def named_atoms(self) -> tuple[Atom, ...]:
+        """The wgmmas that the code names: that of whole tiles, also where no launch computes these, and those of launches."""
+        return (self.atom, *(atom for atom in self.launched_atoms if atom.n != self.atom.n))
+
     def launched(self, launches: tuple[tuple[int, int, int], ...], tile_n: int) -> Self:
         one = super().launched(launches, tile_n)
         if not one.scheduler.several_widths or one.mainloop.header == TILE_N.header:
