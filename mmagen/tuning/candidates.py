@@ -73,15 +73,15 @@ def _free(kernel: str, plan: GemmPlan, of_kernels: dict[str, dict[str, Any]]) ->
 def compiled_together(found: Sequence[Candidate]) -> list[Candidate]:
     """These candidates as they are compiled: the kernel of several widths has those of its launches here. Where only launches of
     whole tiles are left of such a kernel, it is one of a single width, which is a candidate of its own: they are left out."""
-    launches: dict[str, list[tuple[int, int, int]]] = {}
-    for one in found:
-        launches.setdefault(one.kernel, []).append((*one.plan.scheduler.cluster, one.plan.scheduler.tile_n))
     kept = []
     for one in found:
         if not one.several_widths:
             kept.append(one)
-        elif any(tile_n for _, _, tile_n in launches[one.kernel]):
-            kept.append(replace(one, plan=one.plan.launched(tuple(launches[one.kernel]), one.plan.scheduler.tile_n)))
+            continue
+        together = [other.plan.scheduler for other in found if other.kernel == one.kernel]
+        if any(other.tile_n for other in together):
+            launches = tuple((*other.cluster, other.tile_n) for other in together)
+            kept.append(replace(one, plan=one.plan.launched(launches, one.plan.scheduler.tile_n)))
     return kept
 
 
