@@ -10,6 +10,7 @@ from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
 from mmagen.families import estimate
 from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.model import LaunchShape
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import CONFIG_KEYS, Config
@@ -80,7 +81,7 @@ def compiled_together(found: Sequence[Candidate]) -> list[Candidate]:
             continue
         together = [other.plan.scheduler for other in found if other.kernel == one.kernel]
         if any(other.tile_n for other in together):
-            launches = tuple((*other.cluster, other.tile_n) for other in together)
+            launches = tuple(other.launch for other in together)
             kept.append(replace(one, plan=one.plan.launched(launches, one.plan.scheduler.tile_n)))
     return kept
 
@@ -135,8 +136,8 @@ def _launches(base: Spec, config: Mapping[str, Any]) -> Iterator[tuple[dict[str,
         plan = plans[tuple(one["cluster"])]
         if plan and not (one["tile_n"] and (not decides_at_launch(plan) or plan.why_not_tile_n(one["tile_n"]))):
             legal.append((one, plan))
-    shapes = tuple((*plan.scheduler.cluster, one["tile_n"]) for one, plan in legal)
-    several = any(tile_n for _, _, tile_n in shapes)
+    shapes = tuple(LaunchShape(*plan.scheduler.cluster, one["tile_n"]) for one, plan in legal)
+    several = any(shape.tile_n for shape in shapes)
     if not several and any(one["tile_n"] for one in launches):  # what is left of it is a kernel of one width
         return
     for one, plan in legal:

@@ -13,7 +13,7 @@ from mmagen.mma.atoms import Atom, with_columns
 from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.plan import sentences
 from mmagen.plan.facts import Facts
-from mmagen.plan.model import MOST_BOX_LINES, Mainloop, Operand
+from mmagen.plan.model import MOST_BOX_LINES, LaunchShape, Mainloop, Operand
 from mmagen.plan.operations import SUMS, columns_of_element
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.policies import Policy
@@ -107,7 +107,7 @@ class WgmmaGemmPlan(GemmPlan):
         """The wgmmas of launches that compute so many columns of a tile, the widest first; () if all compute whole tiles."""
         if not self.scheduler.several_widths:
             return ()
-        found = sorted({tile_n or self.atom.n for _, _, tile_n in self.scheduler.launches}, reverse=True)
+        found = sorted({launch.tile_n or self.atom.n for launch in self.scheduler.launches}, reverse=True)
         return tuple(atom for n in found if (atom := with_columns(self.atom, n)))
 
     @property
@@ -115,7 +115,7 @@ class WgmmaGemmPlan(GemmPlan):
         """The wgmmas that the code names: that of whole tiles, also where no launch computes these, and those of launches."""
         return (self.atom, *(atom for atom in self.launched_atoms if atom.n != self.atom.n))
 
-    def launched(self, launches: tuple[tuple[int, int, int], ...], tile_n: int) -> Self:
+    def launched(self, launches: tuple[LaunchShape, ...], tile_n: int) -> Self:
         one = super().launched(launches, tile_n)
         if not one.scheduler.several_widths or one.mainloop.header == TILE_N.header:
             return one

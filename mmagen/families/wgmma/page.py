@@ -90,7 +90,9 @@ def _cluster(plan: WgmmaGemmPlan) -> str:
     scheduler = plan.scheduler
     shape = pages.extents(scheduler.cluster)
     if len(scheduler.launches) > 1:
-        each = (f"{m} x {n}" + (f" with {tile_n} columns of a tile" if tile_n else "") for m, n, tile_n in scheduler.launches)
+        each = (
+            f"{one.m} x {one.n}" + (f" with {one.tile_n} columns of a tile" if one.tile_n else "") for one in scheduler.launches
+        )
         return f"set at launch: {', '.join(each)} CTAs; boxes and traffic are those of {shape}"
     return f"{shape} CTAs share operands by multicast" if scheduler.cluster_ctas > scheduler.split_k else "none"
 
