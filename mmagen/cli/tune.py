@@ -45,18 +45,19 @@ def run(spec: Path, places: Places) -> ExitCode:
     loaded = load(data, str(spec)).spec
     check(loaded, places.options.problems)
     toolchain = find_toolchain()
-    if not toolchain.gpus and not places.scheduler:
+    if places.options.measure and not toolchain.gpus and not places.scheduler:
         show(f"mmagen: nothing to measure on: {toolchain.remedies.get('gpus', 'no GPU')}", err=True)
         return ExitCode.NOTHING_VERIFIED
     with contextlib.ExitStack() as stack:
-        runner, toolchain = _runner(places.scheduler, toolchain, stack)
+        runner, toolchain = _runner(places.scheduler, toolchain, stack) if places.options.measure else (measure.run, toolchain)
         progress = stack.enter_context(shown())
         done = tune(loaded, places.options, base, toolchain, runner, progress, lambda line: show(line, err=True))
     places.out.write_text(done.text, "utf-8")
     click.echo(table((), done.figures, line_width()))
     for note in done.notes:
         show(f"note: {note}", err=True)
-    show(f"{places.out}: {len(done.names)} configurations; measurements in {base}")
+    how = "" if done.recommended else f", not recommended: {spec} does better"
+    show(f"{places.out}: {len(done.names)} configurations{how}; measurements in {base}")
     return ExitCode.INCORRECT if done.incorrect else ExitCode.RUN_FAILED if done.lost else ExitCode.OK
 
 

@@ -103,6 +103,8 @@ _PREFETCHED_US = 0.36  # less, with stages that are in L2 when the kernel begins
 _WARPS = 8  # of an SM, with which its tensor cores are busy
 _WARPS_SYNC = 0.18  # power of their part that mma.sync reaches with fewer
 _JOIN_US = 1.23  # exchange of partial sums within a cluster
+# More, where launches decide how many columns of a tile they compute: 316x1136x328 takes 3.7 instead of 3.4 (docs/performance.md).
+_WIDTHS_US = 0.3
 
 
 def guess(plan: GemmPlan, ctas: int) -> Cost:
@@ -113,10 +115,11 @@ def guess(plan: GemmPlan, ctas: int) -> Cost:
     warps = plan.ctas_per_sm * plan.threads / 32
     # An SM has four tensor cores, and one warp at a time for each does not hide latencies.
     rate = tunable(plan).tile_rate * min(1.0, warps / _WARPS) ** 0.5
+    prefetched = _PREFETCHED_US if plan.spec.prefetch else 0.0
     return _GUESS.model_copy(
         update={
             "ctas": ctas,
-            "launch_us": _GUESS.launch_us - (_PREFETCHED_US if plan.spec.prefetch else 0.0),
+            "launch_us": _GUESS.launch_us - prefetched + (_WIDTHS_US if plan.scheduler.several_widths else 0.0),
             "k_tile_us": plan.ctas_per_sm * max(m * n * row / rate / 2, _LEAST_US + row * _LEAST_LINE_US),
             "tile_us": _epilogue_us(plan) + (_JOIN_US if kernel.split_k > 1 else 0),
             "fixup_us": _FIXUP_US + _FIXUP_ELEMENT_US * m * n,
@@ -126,7 +129,7 @@ def guess(plan: GemmPlan, ctas: int) -> Cost:
 
 def _epilogue_us(plan: GemmPlan) -> float:
     """What a tile's epilogue adds to its mainloop."""
-    m, n, _ = plan.tile
+    m, n = plan.tile[0], plan.scheduler.tile_n or plan.tile[1]
     size = plan.epilogue.out.bytes
     if plan.spec.schedule == "pingpong":
         return m * n * size * _HIDDEN_BYTE_US

@@ -16,6 +16,7 @@ from mmagen.plan import pages, sentences
 from mmagen.plan.copies import call_of
 from mmagen.plan.cost import KernelShape, predicted_us
 from mmagen.plan.maps import Map, of_product
+from mmagen.plan.model import LaunchShape
 from mmagen.plan.plans import Config, GemmPlan
 from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem, Spec
@@ -67,7 +68,8 @@ def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
     """The plan of a choice, with all launches of its kernel."""
     if not (choice.launch and choice.config.clusters):
         return plan
-    return plan.launched(choice.config.clusters, choice.launch.tile_n or 0)
+    launches = tuple(LaunchShape(*launch.cluster, launch.tile_n or 0) for launch in choice.config.clusters)
+    return plan.launched(launches, choice.launch.tile_n or 0)
 
 
 def choose(plan: GemmPlan, problem: Problem) -> Config:

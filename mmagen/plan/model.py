@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import ElementType
@@ -185,6 +186,20 @@ class Mainloop:
     stages: int
 
 
+class LaunchShape(NamedTuple):
+    """What a launch of a compiled kernel decides: CTAs along M and N of its clusters, and how many columns of a tile it computes, 0
+    for all."""
+
+    m: int
+    n: int
+    tile_n: int = 0
+
+    @property
+    def suffix(self) -> str:
+        """Of the names of a choice and of its functions: `c2x1`, `c2x1_n112`."""
+        return Launch(cluster=(self.m, self.n), tile_n=self.tile_n or None).suffix
+
+
 @dataclass(frozen=True)
 class TileScheduler:
     """The assignment of work tiles, and of parts of K, to CTAs.
@@ -195,8 +210,8 @@ class TileScheduler:
     tiles. stream_k: which last waves all CTAs share through a workspace: "never", "last_wave" (one that is less than two thirds
     full) or "always" (any that is not full). grouped: how groups are given, "contiguous", "masked" or "pointers"; "" for a
     kernel without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace. launches:
-    the clusters that the compiled kernel can be launched in; () if it is compiled for `cluster`. tile_n: columns of a tile that
-    this launch computes, 0 for all. raster: rows of CTA tiles per band.
+    of the compiled kernel; () if it is compiled for `cluster`. tile_n: columns of a tile that this launch computes, 0 for all.
+    raster: rows of CTA tiles per band.
     """
 
     raster_group: int
@@ -207,9 +222,19 @@ class TileScheduler:
     stream_k: str = "never"
     grouped: str = ""
     describes_groups: bool = False
-    launches: tuple[Launch, ...] = ()
+    launches: tuple[LaunchShape, ...] = ()
     tile_n: int = 0
     raster: int = 1
+
+    @property
+    def several_widths(self) -> bool:
+        """Do launches of the compiled kernel decide how many columns of a tile they compute?"""
+        return any(launch.tile_n for launch in self.launches)
+
+    @property
+    def launch(self) -> LaunchShape:
+        """This one."""
+        return LaunchShape(*self.cluster, self.tile_n)
 
     @property
     def band_of_config(self) -> int:

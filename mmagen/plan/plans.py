@@ -14,11 +14,11 @@ from mmagen.mma.accumulation import Accumulation, loosest
 from mmagen.mma.atoms import Atom
 from mmagen.mma.definition import Definition, definition
 from mmagen.plan.facts import MOST_COUNTED, Facts
-from mmagen.plan.model import Epilogue, Mainloop, Operand, TiledMma, TileScheduler
+from mmagen.plan.model import Epilogue, LaunchShape, Mainloop, Operand, TiledMma, TileScheduler
 from mmagen.plan.operations import columns_of_element
 from mmagen.plan.project import ProjectPlan
 from mmagen.spec.cost import Cost
-from mmagen.spec.kernel import Launch, When
+from mmagen.spec.kernel import When
 from mmagen.spec.model import Problem
 
 if TYPE_CHECKING:  # imports the layout algebra, which is slow, and only ownership kernels need it
@@ -256,7 +256,7 @@ class GemmPlan(ProductPlan):
     def by_config(self) -> dict[str, ProjectPlan]:
         return {config.name: config.plan for config in self.configs} or {"": self}
 
-    def launched(self, launches: tuple[Launch, ...], tile_n: int) -> Self:
+    def launched(self, launches: tuple[LaunchShape, ...], tile_n: int) -> Self:
         """This plan as one launch, which computes `tile_n` columns of a tile (0: all), of a kernel that has these."""
         return replace(self, scheduler=replace(self.scheduler, launches=launches, tile_n=tile_n))
 

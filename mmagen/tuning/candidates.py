@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
 from mmagen.families import estimate
-from mmagen.families.entries import Entry, entries
 from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.model import LaunchShape
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
-from mmagen.spec.kernel import CONFIG_KEYS, Launch
+from mmagen.spec.kernel import CONFIG_KEYS, Config
 from mmagen.spec.model import Problem, Spec
 from mmagen.tuning.kernels import AT_LAUNCH, as_configs, decides_at_launch, suffix
 from mmagen.tuning.measure import Machine
@@ -21,36 +21,45 @@ from mmagen.tuning.select import select
 
 _NEEDED = ("atom", "tile", "atoms_layout", "permutation")
 _NEUTRAL = {"split_k": 1, "stream_k": "never", "operands": "in_order"}  # the same as no such key
+_LAUNCHES_TRIED = 5  # of a kernel of several widths, about
+_LEAST_LAUNCHES = 2  # of all of these kernels; one alone is no choice between widths
 _NAME = "tuned"  # of the project that is measured: the code of a kernel does not depend on the library's name
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A configuration to measure: its name, that of its compiled kernel, the keys that it overrides, as YAML has them, its plan,
-    and whether the spec has it."""
+    and the name of the spec's choice that it is, "" for one that the spec has not."""
 
     name: str
     kernel: str
     keys: Mapping[str, Any]
     plan: GemmPlan
-    own: bool = False
+    own: str = ""
+
+    @property
+    def several_widths(self) -> bool:
+        """Is it a launch of a kernel whose launches differ in how many columns of a tile they compute?"""
+        return self.plan.scheduler.several_widths
 
 
 def candidates(spec: Spec) -> list[Candidate]:
     """All legal ones: the spec's own kernels first, then those that its family offers. Raises UsageError if there is no choice."""
     base, inherited = base_of(spec), inherited_keys(spec)
-    own = [{**inherited, **_own_keys(choice)} for choice in entries(spec)]
+    own = [(config.name, {**inherited, **_own_keys(config)}) for config in spec.configs or ()]
+    others: list[Mapping[str, Any]] = [*([] if own else [inherited]), *offered(base)]
     found: dict[str, Candidate] = {}
     of_kernels: dict[str, dict[str, Any]] = {}  # their keys, but for the cluster
-    for place, keys in enumerate([*own, *([] if own else [inherited]), *offered(base)]):
-        plan = _planned(base, keys)
-        if plan is None or names_of(plan)[0] in found:
-            continue
-        name, kernel = names_of(plan)
-        if name != kernel:
-            kernel = _free(kernel, plan, of_kernels)
-            name = f"{kernel}_{suffix(plan)}"
-        found.setdefault(name, Candidate(name, kernel, keys, plan, own=place < len(own)))
+    for of_spec, config in [*own, *(("", keys) for keys in others)]:
+        for keys, plan in _launches(base, config):
+            name, kernel = names_of(plan)
+            if name in found:
+                continue
+            if name != kernel:
+                kernel = _free(kernel, plan, of_kernels)
+                name = f"{kernel}_{suffix(plan)}"
+            choice = f"{of_spec}_{suffix(plan)}" if of_spec and "clusters" in config else of_spec
+            found.setdefault(name, Candidate(name, kernel, keys, plan, choice))
     return list(found.values())
 
 
@@ -60,6 +69,21 @@ def _free(kernel: str, plan: GemmPlan, of_kernels: dict[str, dict[str, Any]]) ->
     own = {key: value for key, value in written.items() if key != "cluster" and _NEUTRAL.get(key) != value}
     names = (kernel, *(f"{kernel}_{i}" for i in range(2, len(of_kernels) + 3)))
     return next(name for name in names if of_kernels.setdefault(name, own) == own)
+
+
+def compiled_together(found: Sequence[Candidate]) -> list[Candidate]:
+    """These candidates as they are compiled: the kernel of several widths has those of its launches here. Where only launches of
+    whole tiles are left of such a kernel, it is one of a single width, which is a candidate of its own: they are left out."""
+    kept = []
+    for one in found:
+        if not one.several_widths:
+            kept.append(one)
+            continue
+        together = [other.plan.scheduler for other in found if other.kernel == one.kernel]
+        if any(other.tile_n for other in together):
+            launches = tuple(other.launch for other in together)
+            kept.append(replace(one, plan=one.plan.launched(launches, one.plan.scheduler.tile_n)))
+    return kept
 
 
 def offered(spec: Spec) -> list[Mapping[str, Any]]:
@@ -88,26 +112,46 @@ def dispensable_keys(spec: Spec) -> dict[str, Any]:
     return {key: value for key, value in inherited_keys(spec).items() if key not in _NEEDED}
 
 
-def _own_keys(choice: Entry) -> dict[str, Any]:
-    written = choice.config.model_dump(mode="json", by_alias=True)
+def _own_keys(config: Config) -> dict[str, Any]:
+    """The keys that a config of the spec overrides, and its clusters without their costs."""
+    written = config.model_dump(mode="json", by_alias=True)
     own = {key: value for key, value in written.items() if key in CONFIG_KEYS}
-    return own | choice.launch.model_dump(include=set(AT_LAUNCH), exclude_none=True, mode="json") if choice.launch else own
+    if config.clusters:
+        own["clusters"] = [one.model_dump(include=set(AT_LAUNCH), exclude_none=True, mode="json") for one in config.clusters]
+    return own
+
+
+def _launches(base: Spec, config: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], GemmPlan]]:
+    """Keys and plan of what a config, as YAML has it, is launched as: one, or one for each of its clusters. Without those that are
+    not legal."""
+    keys = {key: value for key, value in config.items() if key != "clusters"}
+    launches = [{"cluster": list(one["cluster"]), "tile_n": one.get("tile_n", 0)} for one in config.get("clusters") or ()]
+    if not launches:
+        if plan := _planned(base, keys):
+            yield keys, plan
+        return
+    plans = {tuple(one["cluster"]): _planned(base, keys | {"cluster": one["cluster"]}) for one in launches}
+    legal = []
+    for one in launches:
+        plan = plans[tuple(one["cluster"])]
+        if plan and not (one["tile_n"] and (not decides_at_launch(plan) or plan.why_not_tile_n(one["tile_n"]))):
+            legal.append((one, plan))
+    shapes = tuple(LaunchShape(*plan.scheduler.cluster, one["tile_n"]) for one, plan in legal)
+    several = any(shape.tile_n for shape in shapes)
+    if not several and any(one["tile_n"] for one in launches):  # what is left of it is a kernel of one width
+        return
+    for one, plan in legal:
+        columns = {"tile_n": one["tile_n"]} if one["tile_n"] else {}
+        launched = plan.launched(shapes, one["tile_n"]) if several else plan
+        yield keys | {"cluster": one["cluster"]} | columns, launched
 
 
 def _planned(base: Spec, keys: Mapping[str, Any]) -> GemmPlan | None:
     document = base.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    tile_n = keys.get("tile_n", 0)
-    of_kernel = {key: value for key, value in keys.items() if key != "tile_n"}
     try:
-        plan = cast("GemmPlan", families.plan(Spec.model_validate(document | of_kernel)))
+        return cast("GemmPlan", families.plan(Spec.model_validate(document | dict(keys))))
     except SpecFaults:
         return None
-    if not tile_n:
-        return plan
-    if not decides_at_launch(plan) or plan.why_not_tile_n(tile_n):
-        return None
-    cluster = plan.scheduler.cluster
-    return plan.launched((Launch(cluster=cluster), Launch(cluster=cluster, tile_n=tile_n)), tile_n)
 
 
 def names_of(plan: GemmPlan) -> tuple[str, str]:
@@ -128,6 +172,7 @@ def names_of(plan: GemmPlan) -> tuple[str, str]:
     parts += [f"r{spec.raster}"] if spec.raster else []
     parts += ["hint"] if spec.cache else []
     parts += [f"p{spec.prefetch}"] if spec.prefetch else []
+    parts += ["widths"] if scheduler.several_widths else []
     kernel = "_".join(parts)
     if decides_at_launch(plan):
         return f"{kernel}_{suffix(plan)}", kernel
@@ -140,9 +185,16 @@ def guess(plan: GemmPlan, machine: Machine) -> Cost:
     return estimate.guess(plan, machine.ctas(KernelShape.of(plan).group, plan.ctas_per_sm))
 
 
-def prune(found: Sequence[Candidate], problems: Sequence[Problem], machine: Machine, most: int) -> list[Candidate]:
+def prune(
+    found: Sequence[Candidate],
+    problems: Sequence[Problem],
+    machine: Machine,
+    most: int,
+    weights: Mapping[Call, float] | None = None,
+) -> list[Candidate]:
     """At most `most` of them: the spec's own first, then those with which the fastest, by the guess, is closest to the fastest of
-    all on the problems."""
+    all on the problems. Half of these are launches of kernels of several widths, if there are such, since the guess says little
+    of the difference of a few percent between both kinds. weights: how much each call counts."""
     chosen = [one.name for one in found if one.own][:most]
     others = [one for one in found if one.name not in chosen] if len(chosen) < most else []
     calls = [Call.of(found[0].plan, problem) for problem in problems]  # the same for all candidates of a spec
@@ -150,9 +202,17 @@ def prune(found: Sequence[Candidate], problems: Sequence[Problem], machine: Mach
     for one in others:
         kernel, cost = KernelShape.of(one.plan), guess(one.plan, machine)
         times[one.name] = {call: predicted_us(kernel, cost, call) for call in calls}
-    while len(chosen) < most and len(chosen) < len(found):  # one set after the other, each the best of what is left
-        rest = {name: times[name] for name in times if name not in chosen}
-        chosen += select(rest, most - len(chosen), exchange=False)
+    several = {one.name: one.kernel for one in others if one.several_widths}
+    room = (most - len(chosen)) // 2 if several else 0
+    kernels = max(1, room // _LAUNCHES_TRIED)
+    if room >= _LEAST_LAUNCHES:
+        of_several = {name: times[name] for name in several}
+        chosen += select(of_several, kernels, kernels=several, exchange=False, weights=weights)[:room]
+    of_one = {name: times[name] for name in times if name not in several}
+    while len(chosen) < most and of_one:  # one set after the other, each the best of what is left
+        some = select(of_one, most - len(chosen), exchange=False, weights=weights)
+        chosen += some
+        of_one = {name: of for name, of in of_one.items() if name not in some}
     return [one for one in found if one.name in chosen]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +38,11 @@ class Site:
 
 @dataclass(frozen=True)
 class Line:
-    """One measurement. kernel: the digest of its code, or a name of BASELINES. ms: the median of its samples, None unless
-    disposition is "passed"."""
+    """One measurement. kernel: the digest of its code, or a name of BASELINES. name: that of the configuration. ms: the median of
+    its samples, None unless disposition is "passed"."""
 
     kernel: str
+    name: str
     problem: str
     site: Site
     disposition: str
@@ -61,7 +63,7 @@ class Contents:
 def digest(plan: GemmPlan) -> str:
     """Of the code of a kernel: everything that is compiled for it."""
     found = hashlib.sha256()
-    if plan.scheduler.tile_n:  # set at launch, as then the cluster is
+    if plan.scheduler.several_widths:  # set at launch, as then the cluster is
         found.update(f"{plan.scheduler.cluster} {plan.scheduler.tile_n}\0".encode())
     for path, content in sorted(render(plan, tests=False, with_figures=False).items()):
         if path.startswith(_CODE):
@@ -117,7 +119,9 @@ def _line(item: Mapping[str, Any]) -> Line:
     ms = item.get("ms_median") if item["disposition"] == "passed" else None
     site = Site(str(item["device"]), str(item["driver"]), str(item["cuda"]))
     reason = str(item.get("reason") or "")
-    return Line(str(item["kernel"]), str(item["problem"]), site, str(item["disposition"]), ms, item.get("sm_clock_mhz"), reason)
+    name = str(item.get("name") or "")
+    known = str(item["kernel"]), name, str(item["problem"])
+    return Line(*known, site, str(item["disposition"]), ms, item.get("sm_clock_mhz"), reason)
 
 
 class Writer:
@@ -158,6 +162,14 @@ class Writer:
 
     def close(self) -> None:
         self._file.close()
+
+
+def site_of(contents: Contents, path: Path) -> Site:
+    """Where most of it was measured. Raises UsageError if nothing was."""
+    counts = Counter(line.site for line in contents.lines)
+    if not counts:
+        raise UsageError(f"--database {path}: there are no measurements; without --measured-only they are made")
+    return counts.most_common(1)[0][0]
 
 
 def times(lines: Iterable[Line], site: Site) -> dict[str, dict[str, float]]:

@@ -97,10 +97,12 @@ def fit(kernels: Mapping[str, Kernel], times: Times, compiled: Mapping[str, str]
     return fitted
 
 
-def refine(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Times) -> dict[str, Cost]:
+def refine(
+    kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Times, weights: Mapping[Call, float] | None = None
+) -> dict[str, Cost]:
     """Costs with which the least predicted time loses less, for configs that are one library.
 
-    Only calls count that were measured with each of the configs. Raises UsageError without scipy.
+    Only calls count that were measured with each of the configs; weights: how much, 1 on average. Raises UsageError without scipy.
     """
     optimize = _scipy()
     names = list(kernels)
@@ -110,6 +112,7 @@ def refine(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Time
     stacked = [_stacked([terms(kernels[name].shape, kernels[name].ctas, call) for call in calls]) for name in names]
     measured = np.array([[times[name][call] for call in calls] for name in names])
     loss = np.minimum(np.log(measured / measured.min(axis=0)), 0.7)
+    share = np.array([1.0 if weights is None else weights[call] for call in calls]) / len(calls)
     start = np.concatenate([_vector(costs[name]) for name in names])
     width = len(_NAMES)
 
@@ -122,7 +125,7 @@ def refine(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Time
         weights = np.exp((predicted.min(axis=0) - predicted) / _SOFTNESS)
         chosen = weights / weights.sum(axis=0)
         expected = (chosen * loss).sum(axis=0)
-        by_log = -chosen * (loss - expected) / _SOFTNESS / len(calls)
+        by_log = -chosen * (loss - expected) / _SOFTNESS * share
         gradient = 2 * _REFINE_PULL * (point - start) / len(calls)
         step = 1e-4
         for i, part in enumerate(parts):
@@ -130,7 +133,7 @@ def refine(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Time
                 moved = part.copy()
                 moved[j] += step
                 gradient[i * width + j] += by_log[i] @ (logs(i, moved) - predicted[i]) / step
-        return float(expected.mean() + _REFINE_PULL * ((point - start) ** 2).sum() / len(calls)), gradient
+        return float(expected @ share + _REFINE_PULL * ((point - start) ** 2).sum() / len(calls)), gradient
 
     found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": _REFINE_STEPS})
     parts = found.x.reshape(len(names), width)
@@ -159,8 +162,12 @@ def cross_validated(
 
 def choice_ratio(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Times, call: Call) -> float:
     """The fastest measured time of a call over that of the config with the least predicted time."""
-    chosen = min(kernels, key=lambda name: time_us(costs[name], terms(kernels[name].shape, kernels[name].ctas, call)))
-    return min(times[name][call] for name in kernels) / times[chosen][call]
+    return min(times[name][call] for name in kernels) / times[choice(kernels, costs, call)][call]
+
+
+def choice(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], call: Call) -> str:
+    """The config with the least predicted time."""
+    return min(kernels, key=lambda name: time_us(costs[name], terms(kernels[name].shape, kernels[name].ctas, call)))
 
 
 @dataclass(frozen=True)

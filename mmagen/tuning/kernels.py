@@ -8,7 +8,6 @@ from typing import Any
 
 from mmagen.families.library import MOST_AT_LAUNCH
 from mmagen.plan.plans import GemmPlan
-from mmagen.spec.kernel import Launch
 
 AT_LAUNCH = ("cluster", "tile_n")  # keys that a launch decides on
 
@@ -20,7 +19,7 @@ def decides_at_launch(plan: GemmPlan) -> bool:
 
 def suffix(plan: GemmPlan) -> str:
     """Of the name of a configuration, after the name of its kernel."""
-    return Launch(cluster=plan.scheduler.cluster, tile_n=plan.scheduler.tile_n or None).suffix
+    return plan.scheduler.launch.suffix
 
 
 def as_configs(

@@ -38,6 +38,11 @@ def problems_of(source: str, of_spec: Sequence[Problem], element_bytes: tuple[in
     return tuple(dict.fromkeys(found))
 
 
+def is_random(source: str) -> bool:
+    """Does `--problems` name random problems?"""
+    return _RANDOM.fullmatch(source) is not None
+
+
 def as_argument(problem: Problem) -> str:
     """The problem as programs take it: `4096,4096,4096`, `64,64,64,3`."""
     extents = ",".join(map(str, (*problem.shape, *((problem.batch,) if problem.batch != 1 else ()))))

@@ -6,7 +6,7 @@ was.
 
 from __future__ import annotations
 
-import datetime
+import os
 import random
 import re
 import tempfile
@@ -15,41 +15,41 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from mmagen.build.build import build
 from mmagen.build.job import BuildResult
 from mmagen.core.errors import BuildError, UsageError
 from mmagen.core.progress import Progress
 from mmagen.generate.render import render
 from mmagen.generate.write import write
-from mmagen.plan.cost import Call, KernelShape, element_bytes, terms, time_us
+from mmagen.plan.cost import Call, element_bytes
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.reach import Paths
-from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem, Spec
 from mmagen.toolchain.model import Toolchain
-from mmagen.tuning import database
-from mmagen.tuning.candidates import Candidate, candidates, guess, library_of, offered, prune
+from mmagen.tuning import database, outcome
+from mmagen.tuning.candidates import Candidate, candidates, compiled_together, guess, library_of, offered, prune
 from mmagen.tuning.database import Contents, Site, Writer
-from mmagen.tuning.fit import Kernel, choice_ratio, cross_validated, fit, refine
 from mmagen.tuning.measure import BASELINES, Machine, Record, Session, Settings
 from mmagen.tuning.nvidia_heuristics import PACKAGE, Heuristics, compared
 from mmagen.tuning.nvidia_heuristics import prune as suggested
-from mmagen.tuning.page import geometric_mean
-from mmagen.tuning.problems import as_argument, problems_of
-from mmagen.tuning.select import select
-from mmagen.tuning.write import library_text
+from mmagen.tuning.objective import Ratios
+from mmagen.tuning.problems import as_argument, is_random, problems_of, random_problems
+from mmagen.tuning.weights import Weights, as_random
 
 # Measures kernels of a program on problems: program, kernels, problems, settings, a function for each record, and when to end.
 Runner = Callable[[Path, Sequence[str], Sequence[str], Settings, Callable[[Record], None], float | None], Session]
 
 MOST_CONFIGS = 12
 _MULTIPROCESSORS = 132  # where the driver does not say
-_LEAST_PROBLEMS = 8  # of a config, for its coefficients
+MOST_TRIED = 100
 _PRUNED_ON = 100  # problems
-_FOLDS = 5
-_FIT_S = 30.0  # left of a budget for what follows the measurements
+_DRAWN_SEED, _DRAWN = 1000, 4000  # random problems, whose kinds decide how much a measured one counts
+# What is left of a budget for what follows the measurements, in seconds, and for each candidate.
+_FIT_S, _FIT_EACH_S = 10.0, 0.4
+# Of the measurements, in seconds: compiling a candidate on one processor, and a candidate on a problem (docs/tuning.md).
+_COMPILE_S = 47 * 16 / 40
+_MEASURE_S = (200 - 35 * _COMPILE_S / 16) / 35 / 247
+_LEAST_TRIED = 8
 _ONE_KERNEL = "TMA cannot address their operands, and all configurations compute such problems by the same kernel"
 _SLOW_CLOCK = 0.75  # of the highest clock of a run
 
@@ -57,23 +57,27 @@ _SLOW_CLOCK = 0.75  # of the highest clock of a run
 @dataclass(frozen=True)
 class Options:
     """What to tune on and how long. problems: as `--problems` has it. budget_s: in all, None for no limit. configs: of the library,
-    at most. tried: candidates to measure, at most. jobs: compile steps at a time. source: of the candidates to measure, guess or
-    nvidia (nvidia-matmul-heuristics)."""
+    at most. tried: candidates to measure, at most; fewer where the budget suffices for fewer. jobs: compile steps at a time.
+    source: of the candidates to measure, guess or nvidia (nvidia-matmul-heuristics). judged_by: how much problems count, "random":
+    as among random ones, or "measured": each the same; "" for random if the problems are. measure: else the library is made of what
+    the database has."""
 
     problems: str = "random:1"
     budget_s: float | None = None
     configs: int = MOST_CONFIGS
-    tried: int = 40
+    tried: int = MOST_TRIED
     jobs: int | None = None
     settings: Settings = field(default_factory=Settings)
     source: str = "guess"
+    judged_by: str = ""
+    measure: bool = True
 
 
 @dataclass(frozen=True)
 class Tuned:
     """The library spec as text, the configs in it, figures as (name, value), and what the user should know, in sentences.
 
-    incorrect, lost: candidates that were wrong, and that failed.
+    incorrect, lost: candidates that were wrong, and that failed. recommended: is it better than the spec's own library?
     """
 
     text: str
@@ -82,6 +86,7 @@ class Tuned:
     notes: tuple[str, ...]
     incorrect: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    recommended: bool = True
 
 
 def tune(
@@ -99,28 +104,57 @@ def tune(
     little was measured for a library.
     """
     began = time.monotonic()
-    until = None if options.budget_s is None else began + max(options.budget_s - _FIT_S, options.budget_s / 2)
-    site = _site(toolchain)
     known = database.read(base)
-    machine = Machine(
-        toolchain.gpus[0].multiprocessors or _MULTIPROCESSORS, {}
-    )  # the same in every run, as the candidates then are
+    site = _site(toolchain) if options.measure else database.site_of(known, base)
     found = candidates(spec)
     sizes = element_bytes(found[0].plan)
     named = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
     problems = _distinguishing(found[0].plan, named, options.problems)
     random.Random(options.settings.seed).shuffle(problems)  # what a budget leaves out is then a random part
+    multiprocessors = toolchain.gpus[0].multiprocessors if toolchain.gpus else None
+    machine = Machine(multiprocessors or _MULTIPROCESSORS, {})  # the same in every run, as the candidates then are
     heuristics = Heuristics(found[0].plan, site.device) if options.source == "nvidia" else None
-    some = problems[:_PRUNED_ON]
-    tried = suggested(heuristics, found, some, options.tried) if heuristics else prune(found, some, machine, options.tried)
+    tried = compiled_together(_tried(found, problems, machine, options, known, site, heuristics))
     say(f"{len(found)} legal configurations, {len(tried)} of them to measure on {len(problems)} problems; {site.device}")
     digests = {one.name: database.digest(one.plan) for one in tried}
-    session = _measure(tried, digests, problems, known, site, machine, options, base, toolchain, runner, until, progress, say)
-    contents = database.read(base)
-    notes = [*contents.notes, *session.notes]
-    if len(problems) < len(named):
-        notes.append(f"{len(named) - len(problems)} problems are left out, since {_ONE_KERNEL}")
-    return _library(spec, tried, digests, problems, contents, site, options, notes, heuristics)
+    notes = [f"{len(named) - len(problems)} problems are left out, since {_ONE_KERNEL}"] if len(problems) < len(named) else []
+    if options.measure:
+        left = _FIT_S + _FIT_EACH_S * len(tried)
+        until = None if options.budget_s is None else began + max(options.budget_s - left, options.budget_s / 2)
+        session = _measure(
+            tried, digests, problems, known, site, machine, options, base, toolchain, runner, until, progress, say
+        )
+        known, notes = database.read(base), [*session.notes, *notes]
+    return _library(spec, tried, digests, problems, known, site, options, [*known.notes, *notes], heuristics)
+
+
+def _tried(
+    found: Sequence[Candidate],
+    problems: Sequence[Problem],
+    machine: Machine,
+    options: Options,
+    known: Contents,
+    site: Site,
+    heuristics: Heuristics | None,
+) -> list[Candidate]:
+    """The candidates to measure, or those that were."""
+    if not options.measure:
+        names = {line.name for line in known.lines if line.site == site}
+        return [one for one in found if one.name in names]
+    some, most = problems[:_PRUNED_ON], affordable(options, len(problems))
+    if heuristics:
+        return suggested(heuristics, found, some, most)
+    weights = _weights(found[0].plan, [Call.of(found[0].plan, problem) for problem in some], options)
+    return prune(found, some, machine, most, weights.of)
+
+
+def affordable(options: Options, problems: int) -> int:
+    """How many candidates can be compiled and measured on so many problems within the budget."""
+    if options.budget_s is None:
+        return options.tried
+    jobs = options.jobs or os.cpu_count() or 1
+    each = _COMPILE_S / jobs + _MEASURE_S * problems + _FIT_EACH_S
+    return min(options.tried, max(_LEAST_TRIED, int((options.budget_s - _FIT_S) / each)))
 
 
 def _distinguishing(plan: GemmPlan, problems: Sequence[Problem], source: str) -> list[Problem]:
@@ -292,32 +326,30 @@ def _library(
     notes: Sequence[str],
     heuristics: Heuristics | None,
 ) -> Tuned:
-    measured = database.times(contents.lines, site)
+    by_kernel = database.times(contents.lines, site)
     calls = {as_argument(problem): Call.of(tried[0].plan, problem) for problem in problems}
-    machine = (contents.machines or {}).get(site.device) or Machine(_MULTIPROCESSORS, {})
-    times: dict[str, dict[Call, float]] = {}
-    for one in tried:
-        by_problem = measured.get(digests[one.name], {})
-        own = {calls[text]: seconds for text, seconds in by_problem.items() if text in calls}
-        if len(own) >= _LEAST_PROBLEMS:
-            times[one.name] = own
-    if not times:
-        raise UsageError(f"too little was measured for a library: no configuration on {_LEAST_PROBLEMS} problems or more")
-    baselines = {name: {calls[p]: s for p, s in measured.get(name, {}).items() if p in calls} for name in BASELINES}
-    by_name = {one.name: one for one in tried}
-    every = {name: _kernel(by_name[name].plan, machine) for name in times}
-    of_kernel = {name: by_name[name].kernel for name in times}
-    of_tile = {name: f"{by_name[name].kernel} {by_name[name].plan.tile_of_d}" for name in times}  # one compute rate
-    chosen = select(times, options.configs, baselines[BASELINES[-1]], _predicted(every, times, of_tile), of_kernel)
-    kernels = {name: every[name] for name in chosen}
-    of_chosen = {name: times[name] for name in chosen}
-    costs = refine(kernels, fit(kernels, of_chosen, of_tile), of_chosen)
-    figures = _figures(kernels, costs, of_chosen, baselines, of_tile)
-    if heuristics:
-        ratios = compared(heuristics, tried, times, {calls[as_argument(problem)]: problem for problem in problems})
-        figures += [(f"first suggestion of {PACKAGE} over fastest candidate", _spread(ratios))] if ratios else []
-    comment = _comment(spec, site, figures, len({call for own in times.values() for call in own}), len(times))
-    text = library_text(spec, [(name, by_name[name].keys) for name in chosen], of_kernel, costs, comment)
+
+    def seconds(kernel: str) -> dict[Call, float]:
+        return {calls[text]: one for text, one in by_kernel.get(kernel, {}).items() if text in calls}
+
+    weights = _weights(tried[0].plan, list(calls.values()), options)
+    measured = outcome.Measured.of(
+        tried,
+        {one.name: seconds(digests[one.name]) for one in tried},
+        {name: seconds(name) for name in BASELINES},
+        weights.of,
+        {calls[as_argument(problem)]: problem for problem in problems},
+        (contents.machines or {}).get(site.device) or Machine(_MULTIPROCESSORS, {}),
+        site,
+    )
+    made = outcome.made_of(measured, measured.times, options.configs)
+    verdict = outcome.compared(
+        measured, outcome.held_out(measured, options.configs), outcome.present(spec, measured), spec.name
+    )
+    figures = [*outcome.figures_of(made, measured), *verdict.figures]
+    if heuristics and (ratios := compared(heuristics, tried, measured.times, measured.problems)):
+        figures.append((f"first suggestion of {PACKAGE} over fastest candidate", Ratios(ratios, [1.0] * len(ratios)).text))
+    said = [*notes, *weights.missing, *([verdict.worse] if verdict.worse else [])]
     bad = {
         line.kernel: line.disposition
         for line in contents.lines
@@ -325,58 +357,14 @@ def _library(
     }
     wrong = tuple(name for name in digests if bad.get(digests[name]) == "incorrect")
     lost = tuple(name for name in digests if bad.get(digests[name]) == "failed")
-    return Tuned(text, tuple(chosen), tuple(figures), tuple(notes), wrong, lost)
+    text = outcome.text_of(spec, made, measured, figures, verdict.worse)
+    return Tuned(text, tuple(made.kernels), tuple(figures), tuple(said), wrong, lost, not verdict.worse)
 
 
-def _predicted(
-    kernels: Mapping[str, Kernel], times: Mapping[str, Mapping[Call, float]], compiled: Mapping[str, str]
-) -> dict[str, dict[Call, float]]:
-    """The times by which a library of these kernels would choose."""
-    costs = fit(kernels, times, compiled)
-    return {
-        name: {call: time_us(costs[name], terms(kernel.shape, kernel.ctas, call)) for call in times[name]}
-        for name, kernel in kernels.items()
-    }
-
-
-def _kernel(plan: GemmPlan, machine: Machine) -> Kernel:
-    shape = KernelShape.of(plan)
-    return Kernel(shape, machine.ctas(shape.group, plan.ctas_per_sm))
-
-
-def _figures(
-    kernels: Mapping[str, Kernel],
-    costs: Mapping[str, Cost],
-    times: Mapping[str, Mapping[Call, float]],
-    baselines: Mapping[str, Mapping[Call, float]],
-    compiled: Mapping[str, str],
-) -> list[tuple[str, str]]:
-    """How good the choice is, on the problems of the fit and on others, and how it compares with cuBLASLt."""
-    names = list(kernels)
-    calls = [call for call in times[names[0]] if all(call in times[name] for name in names)]
-    of_best = [choice_ratio(kernels, costs, times, call) for call in calls]
-    figures = [("choice over fastest kernel, same problems", _spread(of_best))]
-    if len(calls) >= 2 * _FOLDS and len(names) > 1:
-        held = cross_validated(kernels, times, _FOLDS, 0, lambda part: refine(kernels, fit(kernels, part, compiled), part))
-        figures.append((f"the same, problems held out ({_FOLDS} folds)", _spread(held.tolist())))
-    for name in BASELINES:
-        known = [call for call in calls if call in baselines[name]]
-        if known:
-            best = [baselines[name][call] / min(times[one][call] for one in names) for call in known]
-            chosen = [ratio * choice_ratio(kernels, costs, times, call) for ratio, call in zip(best, known, strict=True)]
-            figures.append((f"choice over {name}", _spread(chosen)))
-    return figures
-
-
-def _spread(values: Sequence[float]) -> str:
-    low = np.percentile(values, 5)
-    return f"{geometric_mean(values):.3f} (5th percentile {low:.3f}, lowest {min(values):.3f}, {len(values)} problems)"
-
-
-def _comment(spec: Spec, site: Site, figures: Sequence[tuple[str, str]], problems: int, tried: int) -> str:
-    day = datetime.date.today().isoformat()
-    lines = [f"{spec.name}: each problem goes to the kernel with the least predicted time (cost), unless a rule (when) holds."]
-    lines.append(
-        f"Tuned on {site.device}, driver {site.driver}, CUDA {site.cuda}, {day}: {tried} configurations, {problems} problems."
-    )
-    return "\n".join([*lines, *(f"{name}: {value}." for name, value in figures)])
+def _weights(plan: GemmPlan, calls: Sequence[Call], options: Options) -> Weights:
+    """How much each problem counts."""
+    if not (options.judged_by == "random" or (not options.judged_by and is_random(options.problems))):
+        return Weights(dict.fromkeys(calls, 1.0))
+    sizes = element_bytes(plan)
+    drawn = _distinguishing(plan, random_problems(_DRAWN_SEED, _DRAWN, sizes), "random")
+    return as_random(calls, [Call.of(plan, problem) for problem in drawn], sizes)

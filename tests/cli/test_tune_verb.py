@@ -67,6 +67,35 @@ def test_the_library_is_written_and_what_was_wrong_decides_the_code(here, capsys
     assert "note: a note" in err
 
 
+def test_a_library_that_is_not_recommended_is_written_and_the_last_line_says_so(here, capsys, monkeypatch):
+    gpu = type("Gpu", (), {"name": "X", "driver": "1"})()
+    monkeypatch.setattr("mmagen.cli.tune.find_toolchain", lambda: Toolchain(gpus=(gpu,), wanted=("gpus",)))
+    done = Tuned("text\n", ("a",), (), ("NOT RECOMMENDED: it as it is does better",), recommended=False)
+    monkeypatch.setattr("mmagen.cli.tune.tune", lambda *_: done)
+    found, out, err = typed(capsys, "tune", "it.yaml")
+    assert found == ExitCode.OK and Path("it_tuned.yaml").read_text() == "text\n"
+    assert out.splitlines()[-1].startswith("it_tuned.yaml: 1 configurations, not recommended: it.yaml does better; ")
+    assert "note: NOT RECOMMENDED" in err
+
+
+def test_the_database_suffices_without_a_gpu(here, capsys, monkeypatch):
+    seen = []
+
+    def tune(_, options, *others):
+        seen.append((options.measure, options.judged_by, options.problems))
+        return Tuned("text\n", ("a",), (), ())
+
+    monkeypatch.setattr("mmagen.cli.tune.tune", tune)
+    arguments = ["tune", "it.yaml", "--measured-only", "--judged-by", "random", "--problems", "models"]
+    assert typed(capsys, *arguments)[0] == ExitCode.OK and seen == [(False, "random", "models")]
+
+
+def test_measured_only_needs_measurements(here, capsys):
+    found, _, err = typed(capsys, "tune", "it.yaml", "--measured-only", "--database", "none.jsonl")
+    assert found == ExitCode.USAGE and "--database none.jsonl: there are no measurements" in err
+    assert not Path("it_tuned.yaml").exists()
+
+
 def test_times_are_read_in_seconds():
     from mmagen.cli.tune import seconds
 

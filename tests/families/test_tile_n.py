@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 
 from mmagen.core.errors import SpecFaults
-from mmagen.families import plan
+from mmagen.families import pipelines, plan
 from mmagen.families.library import choose
 from mmagen.generate.render import render
 from mmagen.mma.atoms import find_atom, with_columns
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
-from mmagen.tuning.candidates import candidates
+from mmagen.tuning.candidates import Candidate, candidates, compiled_together, guess, library_of, prune
 from mmagen.tuning.database import digest
 from mmagen.tuning.kernels import as_configs
+from mmagen.tuning.measure import Machine
+from mmagen.tuning.problems import random_problems
 from mmagen.tuning.tune import serialized
 from tests.support.launched import COST, planned
+
+MACHINE = Machine(132, {1: 132, 2: 66, 4: 30})
 
 
 def text(launches: str, atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str = "TN", tile: str = "[128, 128, 64]") -> str:
@@ -48,6 +53,17 @@ def test_every_width_is_a_choice_and_all_are_one_kernel():
     assert "struct SM90_64x104x16_F32BF16BF16_SS" in code and "struct SM90_64x96x16" not in code
 
 
+def test_its_pages_are_of_its_mainloop():
+    """README.md lists its header, after the one that it is built on; pictures show when its stages are free."""
+    several, whole = planned(text("2x1 2x1n96")), planned(text("2x1 1x1"))
+    listed = [path for path, _ in several.text.reading]
+    place = listed.index("include/mmagen/sm90_mainloop_tile_n.cuh")
+    assert listed[place - 1] == "include/mmagen/sm90_mainloop_ss.cuh" and listed.count(listed[place]) == 1
+    assert "sm90_mainloop_tile_n.cuh" in render(several)["README.md"].decode()
+    assert not any("tile_n" in path for path, _ in whole.text.reading)
+    assert [one.late for _, one in pipelines(several)] == [one.late for _, one in pipelines(whole)] == [True, True]
+
+
 def test_a_kernel_of_whole_tiles_has_none_of_it():
     files = render(planned(text("2x1 1x1")))
     assert "kTileNAtLaunch = false" in files["include/lib/tile.cuh"].decode()
@@ -58,6 +74,13 @@ def test_only_the_widths_of_launches_are_compiled():
     code = render(planned(text("2x1n64 1x1n96")))["include/lib/tile.cuh"].decode()
     (operations,) = re.findall(r"using MmaOps = cute::tuple<(.*?)>;", code)
     assert re.findall(r"64x(\d+)x16", operations) == ["96", "64"]
+
+
+def test_the_wgmma_of_whole_tiles_is_defined_where_no_launch_computes_these():
+    """Its Config names the one of N 160, which CuTe has in headers that are not included."""
+    of_160 = text("1x1n152 1x1n144", atom="SM90_64x160x16_F32BF16BF16_SS", tile="[128, 160, 64]")
+    code = render(planned(of_160))["include/lib/tile.cuh"].decode()
+    assert re.findall(r"struct SM90_64x(\d+)x16_F32BF16BF16_SS", code) == ["160", "152", "144"]
 
 
 def test_the_choice_follows_the_width():
@@ -111,13 +134,80 @@ def test_with_columns_keeps_all_but_the_columns():
 def test_tune_measures_each_launch_and_writes_them_back():
     it = load(text("2x1 2x1n96 1x1n104"), "lib.yaml").spec
     own = [one for one in candidates(it) if one.own]
-    assert [one.name for one in own] == [f"coop_128x128x64_{end}" for end in ("c2x1", "c2x1_n96", "c1x1_n104")]
-    assert {one.kernel for one in own} == {"coop_128x128x64"}
+    assert [one.name for one in own] == [f"coop_128x128x64_widths_{end}" for end in ("c2x1", "c2x1_n96", "c1x1_n104")]
+    assert [one.own for one in own] == ["tile_c2x1", "tile_c2x1_n96", "tile_c1x1_n104"]
+    assert {one.kernel for one in own} == {"coop_128x128x64_widths"}
     assert len({digest(one.plan) for one in own}) == 3, "they are measured apart"
     (config,) = as_configs(
         [(one.name, one.keys) for one in own], {one.name: one.kernel for one in own}, {one.name: {} for one in own}
     )
     assert [(one["cluster"], one.get("tile_n")) for one in config["clusters"]] == [([2, 1], None), ([2, 1], 96), ([1, 1], 104)]
+
+
+@pytest.fixture
+def offered(monkeypatch) -> Callable[..., dict[str, Candidate]]:
+    """Candidates of a few tiles, by name, of a spec without configs."""
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.EVERY", (128,))
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {128: (112, 104, 72), 192: (144,)})
+
+    def of(atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str = "TN", out: str = "bf16") -> dict[str, Candidate]:
+        tile = "[64, 128, 128]" if "S8" in atom else "[64, 128, 64]"
+        written = f"mmagen: 1\nname: it\nkernel: gemm\natom: {atom}\nlayout: {layout}\ntile: {tile}\nepilogue: {{out: {out}}}\n"
+        return {one.name: one for one in candidates(load(written, "it.yaml").spec)}
+
+    return of
+
+
+def test_tune_offers_kernels_of_several_widths_beside_those_of_one(offered):
+    found = offered()
+    widths = {
+        one.kernel: {other.plan.scheduler.tile_n for other in found.values() if other.kernel == one.kernel}
+        for one in found.values()
+    }
+    assert widths["ping_64x128x64"] == {0} and widths["ping_64x128x64_widths"] == {0, 112, 104, 72}
+    assert widths["coop_192x128x64_stream_widths"] == {0, 112, 104, 72}, "192 x 72 too"
+    assert widths["coop_256x128x64_stream_widths"] == {0, 112, 104, 72}
+    assert widths["coop_192x192x64_swap_split_widths"] == {0, 144}
+    # Each of two CTAs loads a share of B, of a multiple of 8 rows.
+    assert "ping_64x128x64_widths_c2x1_n112" in found and "ping_64x128x64_widths_c2x1_n104" not in found
+    assert "ping_64x128x64_widths_c1x2_n104" in found
+    one, alone = found["ping_64x128x64_widths_c1x1"], found["ping_64x128x64_c1x1"]
+    assert digest(one.plan) != digest(alone.plan), "whole tiles of both are measured apart"
+    assert guess(one.plan, MACHINE).launch_us > guess(alone.plan, MACHINE).launch_us
+    narrow = found["ping_64x128x64_widths_c1x1_n72"]
+    assert guess(narrow.plan, MACHINE).k_tile_us < guess(one.plan, MACHINE).k_tile_us
+    assert guess(narrow.plan, MACHINE).tile_us < guess(one.plan, MACHINE).tile_us, "it stores fewer columns"
+
+
+def test_tune_offers_only_widths_that_the_type_and_the_layout_have(offered):
+    of_s8 = offered("SM90_64x128x32_S32S8S8_SS_TN", out="s32")
+    assert {one.plan.scheduler.tile_n for one in of_s8.values()} == {0, 112, 144}
+    assert not any(one.several_widths for one in offered(layout="NT").values())
+    of_tt = [one.plan for one in offered(layout="TT").values() if one.several_widths]
+    assert of_tt and all(plan.swapped for plan in of_tt), "B has N contiguous, A has K contiguous"
+
+
+def test_what_is_compiled_together_has_the_widths_that_are_measured(offered):
+    found = offered()
+    names = ["ping_64x128x64_c1x1", *(f"ping_64x128x64_widths_{end}" for end in ("c1x1", "c1x2_n104", "c1x1_n72"))]
+    alone = ["coop_128x128x64_stream_widths_c1x1"]
+    kept = compiled_together([found[name] for name in (*names, *alone)])
+    assert [one.name for one in kept] == names, "whole tiles alone are no kernel of several widths"
+    assert [atom.n for atom in kept[1].plan.launched_atoms] == [128, 104, 72]
+    assert len({digest(one.plan) for one in kept}) == 4
+    assert digest(kept[3].plan) != digest(found[names[3]].plan), "beside other widths it is another kernel"
+    library = library_of(kept, {one.name: guess(one.plan, MACHINE) for one in kept})
+    assert {one.name for one in library.configs} == {*names}
+    assert {*library.by_kernel} == {"ping_64x128x64_c1x1", "ping_64x128x64_widths"}
+
+
+def test_pruning_keeps_both_kinds_and_the_number(offered):
+    found = [*offered().values()]
+    problems = random_problems(3, 24)
+    kept = prune(found, problems, MACHINE, 12)
+    several = [one for one in kept if one.several_widths]
+    assert len(kept) == 12 and 2 <= len(several) <= 6
+    assert any(one.plan.scheduler.tile_n for one in several)
 
 
 def test_tune_names_kernels_whose_wgmmas_ptxas_serializes():

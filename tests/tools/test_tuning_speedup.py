@@ -49,7 +49,8 @@ def spec(tmp_path, monkeypatch) -> Path:
 
     monkeypatch.setattr("mmagen.tuning.tune._compile", compile_)
     monkeypatch.setattr("mmagen.families.wgmma.gemm.EVERY", (96,))
-    monkeypatch.setattr("mmagen.tuning.tune._FOLDS", 2)
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {96: (80,)})
+    monkeypatch.setattr("mmagen.tuning.outcome._FOLDS", 2)
     monkeypatch.setattr("mmagen.tuning.fit._REFINE_STEPS", 3)
     path = tmp_path / "small.yaml"
     path.write_text(SPEC)

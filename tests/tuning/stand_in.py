@@ -2,11 +2,12 @@
 
 usage: stand_in.py [options of tune.cu]; FAULTS in the environment is JSON: {"crash": [kernel], "hang": [kernel], "wrong": [kernel],
 "memory": [problem], "once": file}: a crash happens only while `once` does not exist, and makes it. Each start adds a line to the
-file STARTS.
+file STARTS. TIMES, if set, is a JSON file with milliseconds: {kernel: {problem: ms}}, also of cuBLASLt's names.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -72,7 +73,7 @@ def main(arguments: list[str]) -> int:
             )
         time.sleep(float(os.environ.get("PAUSE", "0")))
         for name in ("cublasLt_first", "cublasLt_best8"):
-            records.append(record(name, problem, "passed", 1.0))
+            records.append(record(name, problem, "passed", given().get(name, {}).get(problem, 1.0)))
         say({"chosen": {"problem": problem, "config": words["--config"][0]}})
         for one in records:
             say(one)
@@ -81,9 +82,17 @@ def main(arguments: list[str]) -> int:
 
 
 def milliseconds(kernel: str, problem: str) -> float:
-    """Each kernel is fastest for one residue of the rows."""
+    """Each kernel is fastest for one residue of the rows, if TIMES does not say how long it takes."""
+    if kernel in given():
+        return given()[kernel][problem]
     m, n, k = (int(extent) for extent in problem.split(":")[0].split(",")[:3])
     return (m * n * k) ** 0.5 * 1e-4 * (1 + 0.1 * ((sum(map(ord, kernel)) + m) % 7))
+
+
+@functools.cache
+def given() -> dict[str, dict[str, float]]:
+    times = os.environ.get("TIMES")
+    return json.loads(Path(times).read_text()) if times else {}
 
 
 def record(name: str, problem: str, disposition: str, ms: float | None) -> dict[str, object]:

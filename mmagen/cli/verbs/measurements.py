@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -108,8 +109,19 @@ def peak(
     "--configs", type=click.IntRange(1, 64), default=12, show_default=True, help="Configurations of the library, at most."
 )
 @click.option(
-    "--tried", type=click.IntRange(1, 1000), default=40, show_default=True, help="Configurations to measure, at most."
+    "--tried",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="Configurations to measure, at most; fewer if --budget allows fewer.",
 )
+@click.option(
+    "--judged-by",
+    type=click.Choice(["random", "measured"]),
+    help="How much problems count: as often as those of their kind come among random ones, or each the same. Default: random if "
+    "--problems is.",
+)
+@click.option("--measured-only", is_flag=True, help="Make the library of what the database has; needs no GPU.")
 @click.option(
     "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the inputs and of the order of problems."
 )
@@ -131,6 +143,8 @@ def tune(
     budget: str | None,
     configs: int,
     tried: int,
+    judged_by: str | None,
+    measured_only: bool,
     seed: int,
     source: str,
     scheduler: str,
@@ -141,10 +155,12 @@ def tune(
     Every configuration is verified on every problem before it is timed there. The database has everything that was measured;
     what is in it is not measured again.
     """
+    # Matrices of the fit are small, and threads of BLAS would wait for each other. It reads this as it is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from mmagen.cli import tune as verb
     from mmagen.tuning.measure import Settings
     from mmagen.tuning.tune import Options
 
     limit = verb.seconds(budget) if budget else None
-    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed), source)
+    options = Options(problems, limit, configs, tried, jobs, Settings(seed=seed), source, judged_by or "", not measured_only)
     return verb.run(spec, verb.Places(out or spec.with_name(f"{spec.stem}_tuned.yaml"), database, scheduler, options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mmagen.mma.atoms import find_atom, with_columns
@@ -13,9 +13,19 @@ USUAL = (16, 32, 64, 96, 128, 192, 256)  # widths
 # Widths between them fit a tile to an extent of D a little above a multiple of a usual width, and save a partial last wave.
 EVERY = (*range(16, 64, 8), *range(64, 257, 16), 72, 88, 104, 120)
 _WIDEST_SWAPPED = 192
-_WIDEST_OF_256_ROWS = 160  # accumulators take as many registers of a thread
+_WIDEST_OF_256_ROWS = 136  # accumulators take as many registers of a thread, which has 168 at launch
 _WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
+# Columns of a tile, and how many of them its launches may compute instead: cuBLASLt has kernels for most of these widths. Down to
+# about two thirds; a tile of the columns below has more stages.
+NARROWER = {
+    64: (56, 48, 40),
+    96: (88, 80, 72, 64),
+    128: (120, 112, 104, 96, 88, 80, 72),
+    160: (152, 144, 128, 112),
+    192: (176, 160, 144, 128),
+    256: (240, 224, 208, 192, 176, 160),
+}
 _STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
 
 
@@ -37,6 +47,32 @@ def alternatives(operation: str, widths: Iterable[int], promoted: bool = False) 
         if promoted and 2 * columns > _WIDEST_PROMOTED >= columns:
             depth = max(128 * 8 // atom.type_a.bits, atom.k)
             yield from _variants(_keys(name, [128, 2 * columns, depth], 2, "cooperative"))
+
+
+def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Iterator[Mapping[str, Any]]:
+    """Kernels whose launches compute all columns of a tile or fewer, as configs with `clusters`. Not all of these need be legal.
+
+    operation: the name of a wgmma. widths: columns of a tile -> how many of them launches may compute instead.
+    """
+    of_types = find_atom(operation)
+    for columns, narrower in widths.items():
+        atom = with_columns(of_types, columns) if of_types else None
+        if atom is None:
+            continue
+        depth = max(128 * 8 // atom.type_a.bits, atom.k)
+        for rows, warpgroups, schedule in _shapes(columns):
+            if rows == 64 and schedule == "cooperative":  # for few rows of D, which other widths do not help
+                continue
+            keys = _keys(atom.name, [rows, columns, depth], warpgroups, schedule)
+            clusters = [[1, 1], [2, 1], [1, 2], *([[4, 1], [1, 4]] if rows * columns <= 64 * 128 else [])]
+            launches = [{"cluster": one} | ({"tile_n": n} if n else {}) for one in clusters for n in (0, *narrower)]
+            for swapped in (False, True) if columns <= _WIDEST_SWAPPED else (False,):
+                one = keys | ({"operands": "swapped"} if swapped else {}) | {"clusters": launches}
+                if schedule == "pingpong":
+                    yield one
+                    continue
+                yield one | ({} if swapped else {"stream_k": "last_wave"})
+                yield one | {"split_k": "auto"}
 
 
 def _keys(name: str, tile: list[int], warpgroups: int, schedule: str) -> Keys:

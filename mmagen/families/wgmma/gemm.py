@@ -11,7 +11,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library, sparse
 from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, pieces, pieces_gemm, pointers, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
-from mmagen.families.wgmma.alternatives import EVERY, USUAL, alternatives
+from mmagen.families.wgmma.alternatives import EVERY, NARROWER, USUAL, alternatives, several_widths
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
@@ -144,7 +144,8 @@ class WgmmaGemm:
         return replace(trials, without_workspace=frozenset(unaligned))
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
-        return alternatives(spec.atom, EVERY, decisions.promoted(spec))
+        yield from alternatives(spec.atom, EVERY, decisions.promoted(spec))
+        yield from several_widths(spec.atom, NARROWER)
 
     def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:
         return pipeline(plan)

@@ -11,12 +11,12 @@ from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
 from mmagen.mma.atoms import Atom, with_columns
 from mmagen.mma.sparse_atoms import SparseAtom
+from mmagen.plan import sentences
 from mmagen.plan.facts import Facts
-from mmagen.plan.model import MOST_BOX_LINES, Mainloop, Operand
+from mmagen.plan.model import MOST_BOX_LINES, LaunchShape, Mainloop, Operand
 from mmagen.plan.operations import SUMS, columns_of_element
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.policies import Policy
-from mmagen.spec.kernel import Launch
 
 TILE_N = Policy(
     "mmagen::Sm90MainloopTileN<Config>",
@@ -105,16 +105,25 @@ class WgmmaGemmPlan(GemmPlan):
     @property
     def launched_atoms(self) -> tuple[Atom, ...]:
         """The wgmmas of launches that compute so many columns of a tile, the widest first; () if all compute whole tiles."""
-        if not any(one.tile_n for one in self.scheduler.launches):
+        if not self.scheduler.several_widths:
             return ()
-        found = sorted({one.tile_n or self.atom.n for one in self.scheduler.launches}, reverse=True)
+        found = sorted({launch.tile_n or self.atom.n for launch in self.scheduler.launches}, reverse=True)
         return tuple(atom for n in found if (atom := with_columns(self.atom, n)))
 
-    def launched(self, launches: tuple[Launch, ...], tile_n: int) -> Self:
+    @property
+    def named_atoms(self) -> tuple[Atom, ...]:
+        """The wgmmas that the code names: that of whole tiles, also where no launch computes these, and those of launches."""
+        return (self.atom, *(atom for atom in self.launched_atoms if atom.n != self.atom.n))
+
+    def launched(self, launches: tuple[LaunchShape, ...], tile_n: int) -> Self:
         one = super().launched(launches, tile_n)
-        if not one.launched_atoms:
+        if not one.scheduler.several_widths or one.mainloop.header == TILE_N.header:
             return one
-        return replace(one, mainloop=replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header))
+        reading = [*one.text.reading]
+        base = next(i for i, (path, _) in enumerate(reading) if path == sentences.header(one.mainloop.header))
+        reading.insert(base + 1, (sentences.header(TILE_N.header), TILE_N.what))  # which is built on it
+        mainloop = replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header)
+        return replace(one, mainloop=mainloop, text=replace(one.text, reading=tuple(reading)))
 
     def why_not_tile_n(self, tile_n: int) -> str:
         a, b = self.operands

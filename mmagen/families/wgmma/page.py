@@ -91,8 +91,7 @@ def _cluster(plan: WgmmaGemmPlan) -> str:
     shape = pages.extents(scheduler.cluster)
     if len(scheduler.launches) > 1:
         each = (
-            pages.extents(one.cluster) + (f" with {one.tile_n} columns of a tile" if one.tile_n else "")
-            for one in scheduler.launches
+            f"{one.m} x {one.n}" + (f" with {one.tile_n} columns of a tile" if one.tile_n else "") for one in scheduler.launches
         )
         return f"set at launch: {', '.join(each)} CTAs; boxes and traffic are those of {shape}"
     return f"{shape} CTAs share operands by multicast" if scheduler.cluster_ctas > scheduler.split_k else "none"

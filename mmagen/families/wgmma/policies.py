@@ -66,7 +66,7 @@ _TILE_SCALED = Policy(
 def policies(schedule: str, reads_a: str, mainloop: WgmmaMainloop, scheduler: TileScheduler, made_by: Policy) -> Policies:
     """Those of one kernel. reads_a: an atom's. Of the mainloop what is known before its policy counts. made_by: the functor that
     makes elements of D."""
-    dense = TILE_N if any(one.tile_n for one in scheduler.launches) else _MAINLOOPS[reads_a]
+    dense = TILE_N if scheduler.several_widths else _MAINLOOPS[reads_a]
     layers = [_MIXED if mainloop.weights else _PIECES if mainloop.pieces else dense]
     if mainloop.scales_k:
         layers.append(_SCALED)

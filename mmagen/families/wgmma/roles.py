@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.families.wgmma.model import TILE_N, WgmmaGemmPlan
 from mmagen.plan.pipeline import Pipeline
 
 
@@ -24,7 +24,7 @@ def pipeline(plan: WgmmaGemmPlan) -> Pipeline:
         ahead=plan.stages,
         turns=turns,
         # Of A in registers and of promoted sums each k tile is waited for (sm90_mainloop_rs.cuh, sm90_mainloop_promoted.cuh).
-        late=plan.mainloop.header == "sm90_mainloop_ss",
+        late=plan.mainloop.header in ("sm90_mainloop_ss", TILE_N.header),
         own_producer=own_producer,
         transposed=plan.swapped,
     )

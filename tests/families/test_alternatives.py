@@ -1,0 +1,33 @@
+"""What wgmma kernels have as alternatives: the rules may refuse a cluster or a split of one, but no tile."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmagen import families
+from mmagen.core.errors import SpecFaults
+from mmagen.families.wgmma.alternatives import EVERY, NARROWER, alternatives, several_widths
+from mmagen.spec.model import Spec
+
+ATOMS = {
+    "bf16": "SM90_64x128x16_F32BF16BF16_SS",
+    "s8": "SM90_64x128x32_S32S8S8_SS_TN",
+    "e4m3": "SM90_64x128x32_F32E4M3E4M3_SS_TN",
+    "tf32": "SM90_64x128x8_F32TF32TF32_SS_TN",
+}
+
+
+@pytest.mark.parametrize("atom", ATOMS.values(), ids=ATOMS)
+def test_no_tile_is_refused(atom):
+    of_several = ({key: value for key, value in keys.items() if key != "clusters"} for keys in several_widths(atom, NARROWER))
+    seen = {}
+    for keys in (*alternatives(atom, EVERY), *of_several):
+        if not {"cluster", "split_k", "stream_k"} & {*keys}:
+            seen[str([keys["tile"], keys["atoms_layout"], keys.get("operands")])] = keys
+    base = {"mmagen": 1, "name": "it", "kernel": "gemm", "layout": "TN"}
+    assert len(seen) > 100
+    for what, keys in seen.items():
+        try:
+            families.plan(Spec.model_validate(base | keys))
+        except SpecFaults as error:
+            pytest.fail(f"{what}: {error}")

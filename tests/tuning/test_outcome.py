@@ -1,0 +1,192 @@
+"""What follows from measurements: the library, and whether it is better than the one there was. With a machine that is made up."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mmagen import families
+from mmagen.build.job import BuildResult
+from mmagen.core.errors import UsageError
+from mmagen.families.library import choose
+from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.load import load
+from mmagen.spec.model import Problem
+from mmagen.toolchain.model import Gpu, Tool, Toolchain
+from mmagen.tuning import database, measure
+from mmagen.tuning.candidates import Candidate, guess
+from mmagen.tuning.database import Site
+from mmagen.tuning.measure import Machine, Settings
+from mmagen.tuning.outcome import Measured, compared
+from mmagen.tuning.problems import as_argument, problems_of
+from mmagen.tuning.tune import Options, Tuned, affordable, tune
+
+MACHINE = Machine(132, {1: 132, 2: 66, 4: 30})
+PROBLEMS = "random:5:72"
+SLOWER_US = 0.35  # of a kernel of several widths, as measured on an H200: 3.7 us instead of 3.4
+SPEC = """\
+mmagen: 1
+name: small
+kernel: gemm
+atom: SM90_64x128x16_F32BF16BF16_SS
+tile: [64, 128, 64]
+epilogue: {out: bf16}
+"""
+TOOLS = Toolchain(
+    nvcc=Tool(Path("nvcc"), "13.0.48", ""), gpus=(Gpu("NVIDIA Stand-in", (9, 0), "1.0", (13, 0), 132),), wanted=("nvcc", "gpus")
+)
+OPTIONS = Options(problems=PROBLEMS, configs=3, tried=20, settings=Settings(silence_s=20))
+
+
+def microseconds(one: Candidate, problem: Problem, slower: float = SLOWER_US) -> float:
+    """Of the machine: as the guess without its term for several widths, but each kernel a few percent off."""
+    alone = replace(one.plan, scheduler=replace(one.plan.scheduler, launches=()))
+    cost = guess(alone, MACHINE)
+    dice = random.Random(one.kernel)
+    cost = cost.model_copy(update={key: getattr(cost, key) * math.exp(dice.gauss(0, 0.03)) for key in ("k_tile_us", "l2_tbps")})
+    us = predicted_us(KernelShape.of(one.plan), cost, Call.of(one.plan, problem))
+    return us + (slower if one.several_widths else 0.0)
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch) -> Path:
+    """The stand-in with the machine's times. cuBLASLt takes what the fastest candidate would if widths cost nothing."""
+    program, times = tmp_path / "tune", tmp_path / "times.json"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).with_name("stand_in.py")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("TIMES", str(times))
+
+    def compile_(alive, *_):
+        problems = problems_of(PROBLEMS, (), (2, 2, 2))
+        found = {one.name: {as_argument(p): microseconds(one, p) * 1e-3 for p in problems} for one in alive}
+        rival = {as_argument(p): min(microseconds(one, p, 0.0) for one in alive) * 1e-3 for p in problems}
+        times.write_text(json.dumps(found | {"cublasLt_first": rival, "cublasLt_best8": rival}))
+        return BuildResult("tuned", tmp_path, True, programs={"tune": program}), list(alive), []
+
+    monkeypatch.setattr("mmagen.tuning.tune._compile", compile_)
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.EVERY", (64,))
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {128: (112, 96, 80)})
+    monkeypatch.setattr("mmagen.tuning.outcome._FOLDS", 2)
+    monkeypatch.setattr("mmagen.tuning.fit._REFINE_STEPS", 3)
+    return tmp_path / "base.jsonl"
+
+
+def tuned(text: str, base: Path, **options) -> Tuned:
+    return tune(load(text, "small.yaml").spec, replace(OPTIONS, **options), base, TOOLS, measure.run, lambda *_: None, print)
+
+
+def test_kernels_of_one_width_are_selected_for_short_problems_and_of_several_for_long_ones(machine):
+    pytest.importorskip("scipy")
+    done = tuned(SPEC, machine)
+    library = families.plan(load(done.text, "tuned.yaml").spec)
+    assert isinstance(library, GemmPlan)
+    several = {one.name for one in library.configs if one.plan.scheduler.several_widths}
+    assert several and len(several) < len(library.configs), done.names
+    assert any(one.plan.scheduler.tile_n for one in library.configs)
+    problems = [p for p in problems_of(PROBLEMS, (), (2, 2, 2)) if p.k % 8 == 0]
+    best = {
+        p: min(own[as_argument(p)] for own in json.loads((machine.parent / "times.json").read_text()).values())
+        for p in problems
+    }
+    short, long = ([p for p in problems if holds(best[p] * 1e3)] for holds in (lambda us: us < 5, lambda us: us > 30))
+    by_several = [sum(choose(library, p).name in several for p in some) / len(some) for some in (short, long)]
+    assert by_several[0] < 0.2 and by_several[1] > 0.3, (by_several, done.names)
+    names = [name for name, _ in done.figures]
+    assert "selected library over cublasLt_best8, held out" in names and done.recommended
+
+
+def test_the_library_is_made_again_of_what_was_measured_without_a_gpu(machine):
+    pytest.importorskip("scipy")
+    done = tuned(SPEC, machine)
+    size = machine.stat().st_size
+    here = Toolchain(wanted=("gpus",))
+    again = tune(
+        load(SPEC, "small.yaml").spec, replace(OPTIONS, measure=False), machine, here, measure.run, lambda *_: None, print
+    )
+    assert again.text == done.text and machine.stat().st_size == size
+    with pytest.raises(UsageError, match="there are no measurements"):
+        tune(
+            load(SPEC, "small.yaml").spec,
+            replace(OPTIONS, measure=False),
+            machine.with_name("none.jsonl"),
+            here,
+            measure.run,
+            lambda *_: None,
+            print,
+        )
+
+
+def test_a_selection_that_does_worse_than_the_present_library_is_not_recommended(machine):
+    """One kernel instead of those of the spec, which is the library of three that was just selected."""
+    pytest.importorskip("scipy")
+    present = tuned(SPEC, machine).text
+    done = tuned(present, machine, configs=1)
+    assert not done.recommended
+    (said,) = [note for note in done.notes if note.startswith("NOT RECOMMENDED")]
+    assert "small as it is does better than the selected library" in said and said.endswith("keep small")
+    assert done.text.startswith("# NOT RECOMMENDED: small as it is does better")
+    assert dict(done.figures)["small as it is, the same problems"]
+
+
+# --- The comparison alone --------------------------------------------------------------------------------------------
+
+
+def measured_on(rival: dict[Call, float], calls: list[Call]) -> Measured:
+    times = {"a": dict.fromkeys(calls, 1.0)}
+    return Measured({}, times, {"cublasLt_best8": rival}, dict.fromkeys(calls, 1.0), {}, MACHINE, Site("X", "1", "13.0"))
+
+
+def test_the_low_end_decides_where_means_are_nearly_the_same():
+    calls = [Call(i, 8, 8, 1, (16, 16, 16)) for i in range(1, 21)]
+    measured = measured_on(dict.fromkeys(calls, 1.0), calls)
+    even = dict.fromkeys(calls, 0.95)
+    uneven = {call: 0.93 if call.m > 1 else 1.30 for call in calls}
+    assert math.prod(uneven.values()) < math.prod(even.values()), "the mean is better"
+    verdict = compared(measured, uneven, even, "lib")
+    assert verdict.worse.startswith("NOT RECOMMENDED: lib as it is does better than the selected library on 20 problems")
+    assert "1.053 (5th percentile 1.053, lowest 1.053, 20 problems) against 1.057" in verdict.worse
+    assert not compared(measured, even, uneven, "lib").worse
+    assert compared(measured, even, even, "lib").worse, "a library that is the same is no reason to change"
+
+
+def test_what_was_not_measured_of_one_of_both_is_compared_on_neither():
+    calls = [Call(i, 8, 8, 1, (16, 16, 16)) for i in range(1, 21)]
+    measured = measured_on(dict.fromkeys(calls[:10], 1.0), calls)
+    verdict = compared(measured, dict.fromkeys(calls, 0.9), dict.fromkeys(calls[5:], 1.0), "lib")
+    assert [value.rpartition(", ")[2] for _, value in verdict.figures] == ["5 problems)", "5 problems)"]
+    alone = compared(measured, dict.fromkeys(calls, 0.9), {}, "lib")
+    assert [name for name, _ in alone.figures] == ["selected library over cublasLt_best8, held out"] and not alone.worse
+    without = measured_on({}, calls)
+    assert "over the fastest candidate" in compared(without, dict.fromkeys(calls, 1.1), {}, "lib").figures[0][0]
+
+
+# --- The budget ------------------------------------------------------------------------------------------------------
+
+
+def test_fewer_candidates_are_tried_where_the_budget_is_short():
+    of = Options(tried=100, jobs=16)
+    assert affordable(of, 250) == 100, "without a budget all"
+    assert affordable(replace(of, budget_s=1200), 250) == 100, "20 minutes suffice for all"
+    some = [affordable(replace(of, budget_s=seconds), 250) for seconds in (60, 150, 300, 480)]
+    assert some == sorted(some) and some[0] >= 8 and 70 < some[-1] < 100 and some[1] < 40
+    assert affordable(replace(of, budget_s=300), 125) > some[2] > affordable(replace(of, budget_s=300, jobs=2), 250)
+
+
+def test_the_database_knows_where_most_was_measured(tmp_path):
+    path = tmp_path / "base.jsonl"
+    writer = database.Writer(path, {"a": "digest"}, {})
+    for device, count in (("X", 1), ("Y", 3)):
+        for i in range(count):
+            writer.add(
+                {"name": "a", "problem": f"1,2,{i}", "disposition": "passed", "ms_median": 1.0}, Site(device, "1", "13.0")
+            )
+    writer.close()
+    assert database.site_of(database.read(path), path).device == "Y"
+    assert {line.name for line in database.read(path).lines} == {"a"}
