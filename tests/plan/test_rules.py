@@ -38,9 +38,9 @@ RULES = {
     ),
     "arch whose suffix there is not": (
         CLASSIC,
-        {"arch": ["sm_80a", "sm_90f"]},
-        ("arch", 0),
-        "there is no sm_80a",
+        {"arch": ["sm_80", "sm_90f"]},
+        ("arch", 1),
+        "there is no sm_90f",
         "from sm_90 on also with a, from sm_100 on with f",
         {"arch": ["sm_80", "sm_90"]},
     ),
