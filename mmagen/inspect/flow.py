@@ -22,7 +22,7 @@ _MATRIX = 256  # pixels, at most, of the longer side of a tile whose boxes are d
 
 def pictures(pipeline: Pipeline, of: str, prefix: str, launches: Numbers | None) -> list[Picture]:
     """of: the kernel, for titles; prefix: of names; launches: on a device, of which the largest is drawn."""
-    found = [one for operand in pipeline.operands for one in _copies(operand, pipeline, of, prefix)]
+    found = [one for operand in pipeline.operands for one in _copies(operand, of, prefix)]
     found.append(timeline.picture(pipeline, of, f"{prefix}pipeline"))
     if launches and launches.launches:
         problem, largest = max(launches.launches, key=lambda pair: pair[1].tiles[0] * pair[1].tiles[1])
@@ -34,9 +34,9 @@ def pictures(pipeline: Pipeline, of: str, prefix: str, launches: Numbers | None)
 # --- Copies from global to shared memory -----------------------------------------------------------------------------
 
 
-def _copies(operand: Operand, pipeline: Pipeline, of: str, prefix: str) -> Iterator[Picture]:
+def _copies(operand: Operand, of: str, prefix: str) -> Iterator[Picture]:
     if operand.tma:
-        yield _boxes(operand, pipeline, of, f"{prefix}{operand.letter}-copy")
+        yield _boxes(operand, of, f"{prefix}{operand.letter}-copy")
     for name, by in operand.gmem_copies:
         table = copied(operand, by)
         vectors = f"vectors of {by.vector} elements" if by.vector > 1 else "single elements"
@@ -68,7 +68,7 @@ def _in_modes(operand: Operand, along: int, across: int) -> tuple[int, int, int]
     return (mn, 1, k) if operand.letter == "A" else (1, mn, k)
 
 
-def _boxes(operand: Operand, pipeline: Pipeline, of: str, name: str) -> Picture:
+def _boxes(operand: Operand, of: str, name: str) -> Picture:
     """The boxes that TMA loads a tile in, coloured by the CTA of the cluster that loads them."""
     tma = operand.tma
     assert tma

@@ -72,7 +72,7 @@ def _bytes(table: Ownership, element_bytes: int) -> list[int]:
 def _matrix(of: Map, table: Ownership, window: Window, width: int | None, colour: bool) -> str:
     modes = modes_of(table.matrix)
     if table.stage:
-        return _stage(of, table, table.stage.element_bytes, table.stage.contiguous_columns, window, width, colour)
+        return _stage(table, table.stage.element_bytes, table.stage.contiguous_columns, window, width, colour)
     owners = table.owners()
     cell = len(owner_text(len(table.elements) - 1, max(map(len, table.elements)) - 1))
     fit = MOST_COLUMNS if width is None else max(4, min(MOST_COLUMNS, (width - 12) // (cell + 1)))
@@ -145,9 +145,7 @@ def _ruler(mode: str, columns: Sequence[int], cell: int, rows: int) -> str:
     return (margin + " ".join(f"{mode.lower()}{column}".ljust(cell) for column in columns)).rstrip()
 
 
-def _stage(
-    of: Map, table: Ownership, element_bytes: int, along_columns: bool, window: Window, width: int | None, colour: bool
-) -> str:
+def _stage(table: Ownership, element_bytes: int, along_columns: bool, window: Window, width: int | None, colour: bool) -> str:
     """Rows are lines of the contiguous mode, columns its chunks of 16 bytes."""
     modes = modes_of(table.matrix)
     per_chunk = CHUNK // element_bytes

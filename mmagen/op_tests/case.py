@@ -128,7 +128,7 @@ def _table(operation: Operation, operand: str) -> tuple[npt.NDArray[Any], int]:
     return images.owners(layout.text), width
 
 
-def judge(form: Form, data: Matrices, image: bytes, truth: Expected) -> Outcome:
+def judge(form: Form, image: bytes, truth: Expected) -> Outcome:
     """Compare what the kernel left in D's registers with what it should be."""
     operation = form.operation
     threads = images.lanes(operation.thr_id, operation.threads, form.operation.launch_threads)

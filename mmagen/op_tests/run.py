@@ -140,7 +140,7 @@ def _result(distribution: str, results: list[tuple[_Planned, Executed]]) -> Case
             unknown = executed.no_code or re.search(r"\b(is|are) not supported\b", executed.error)
             found = _Finding("not_supported" if unknown else "failed", None, None, executed.error)
         else:
-            outcome = cases.judge(planned.form, planned.data, executed.d, truth)
+            outcome = cases.judge(planned.form, executed.d, truth)
             incorrect += outcome.incorrect
             elements += truth.values.size
             where = f" (lines of {_spelled([planned.lines])} bytes)" if any(planned.lines) and outcome.reason else ""

@@ -122,7 +122,7 @@ def _called(node: ast.Call, name: str) -> _Tensor | Product:
         return _added(node, found, _tensor(bias)) if bias else found
     if name == "einsum":
         return _einsum(node)
-    if (of := _argument(node, named, 0, "input")) and (operation := _operation(name, node, named)) is not None:
+    if (of := _argument(node, named, 0, "input")) and (operation := _operation(name, named)) is not None:
         return _applied(node, _value(of), operation)
     if name in (*_PRODUCTS, *_SUMS_OF_C):
         factors = node.args[name in _SUMS_OF_C :]
@@ -151,7 +151,7 @@ def _argument(node: ast.Call, named: Mapping[str | None, ast.expr], place: int, 
 # --- What is done with a product --------------------------------------------------------------------------------------
 
 
-def _operation(name: str, node: ast.Call, named: Mapping[str | None, ast.expr]) -> Any:
+def _operation(name: str, named: Mapping[str | None, ast.expr]) -> Any:
     """An activation as the spec's epilogue has it; None for other functions."""
     how = named.get("approximate")
     if name == "gelu" and isinstance(how, ast.Constant) and how.value == "tanh":
@@ -260,7 +260,7 @@ def _method(node: ast.Call, name: str, of: _Tensor | Product, named: dict[str | 
         return _permuted(node, of)
     if isinstance(of, _Tensor) and name == "contiguous":
         return replace(of, transposed=False)
-    if isinstance(of, Product) and (operation := _operation(name, node, named)) is not None:
+    if isinstance(of, Product) and (operation := _operation(name, named)) is not None:
         return _applied(node, of, operation)
     if name in _PRODUCTS and isinstance(of, _Tensor) and node.args:
         return _multiplied(node, of, _tensor(node.args[0]), None)

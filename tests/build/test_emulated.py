@@ -24,6 +24,7 @@ from mmagen.verify.emulated.session import run_tasks, tasks
 from mmagen.verify.emulated.traced import trace
 from mmagen.verify.emulated.verify import emulate_all, parse_problem
 from tests.support import mutations_beyond_dense, mutations_tile_n
+from tests.support.compiled import changed
 from tests.support.mutation import EMULATOR
 from tests.support.mutations import CONTROLS, MUTATIONS, SPECS, asked, mutated
 from tests.support.selection import representatives
@@ -214,10 +215,7 @@ def test_whole_vectors_at_the_end_of_rows_are_seen(compiled):
     """What they bring of the padding is multiplied by zeros of the other operand, or not at all."""
     original = compiled("sm80_gemm_classic")
     whole = r"{.reg .pred any; .reg .b32 all; setp.ne.u32 any, \2, 0; selp.b32 all, 16, 0, any; \1, all;}"
-    text, count = re.subn(_WHOLE, whole, original.ptx.text)
-    assert count
-    units = {**original.ptx.units, original.ptx.name: text}
-    for ptx, found in ((original.ptx, set()), (replace(original.ptx, units=units), {"global_out_of_bounds"})):
+    for ptx, found in ((original.ptx, set()), (changed(original.ptx, _WHOLE, whole), {"global_out_of_bounds"})):
         (task, *_) = tasks(original.plan, ptx, [_RAGGED], 1, None)
         (record,) = run_tasks([task], 1, lambda *_: None)[0].records
         findings = record["details"]["findings"]

@@ -3,14 +3,13 @@ reference's is seen, and what it cannot compute is refused."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
 
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import host
 from mmagen.verify.emulated.session import run_task, tasks
+from tests.support.compiled import change_calls, changed
 
 pytestmark = pytest.mark.nvcc
 
@@ -57,19 +56,10 @@ WRONG = {
 }
 
 
-def _with(changes, monkeypatch):
-    right = host.argument_bytes
-
-    def arguments(values, members=()):
-        return right({**values, **{name: of(values) for name, of in changes.items()}}, members)
-
-    monkeypatch.setattr(host, "argument_bytes", arguments)
-
-
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("distribution", ["uniform", pytest.param("small_int", marks=pytest.mark.more)])
 def test_what_lies_in_another_place_is_seen(wrong, distribution, work, monkeypatch):
-    _with(WRONG[wrong], monkeypatch)
+    change_calls(WRONG[wrong], monkeypatch)
     (record,) = run_task(_of(work[0], distribution)).records
     assert record["disposition"] in ("incorrect", "failed"), record  # failed: what is none of the operand was read
 
@@ -90,7 +80,7 @@ REFUSED = {
 @pytest.mark.parametrize("call", REFUSED)
 def test_what_it_cannot_compute_is_refused(call, work, monkeypatch):
     changes, sentence = REFUSED[call]
-    _with(changes, monkeypatch)
+    change_calls(changes, monkeypatch)
     (record,) = run_task(_of(work[0], "uniform")).records
     assert record["disposition"] == "failed" and sentence in record["reason"], record["reason"]
 
@@ -106,9 +96,6 @@ RACES = {
 def test_a_race_for_fragments_is_seen(race, work):
     pattern, instead, kind = RACES[race]
     task = _of(work[0], "small_int")
-    text, count = re.subn(pattern, instead, task.ptx.text)
-    assert count
-    units = {**task.ptx.units, task.ptx.name: text}
-    (record,) = run_task(replace(task, ptx=replace(task.ptx, units=units))).records
+    (record,) = run_task(replace(task, ptx=changed(task.ptx, pattern, instead))).records
     kinds = {finding["kind"] for finding in record["details"]["findings"]}
     assert record["disposition"] in ("failed", "incorrect") and kind in kinds, record["reason"]

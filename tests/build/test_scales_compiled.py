@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
 
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import host
 from mmagen.verify.emulated.session import run_task, tasks
+from tests.support.compiled import change_calls, changed
 
 pytestmark = pytest.mark.nvcc
 
@@ -53,12 +52,7 @@ WRONG = {
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("distribution", ["uniform", pytest.param("small_int", marks=pytest.mark.more)])
 def test_scales_of_another_place_are_seen(wrong, distribution, work, monkeypatch):
-    right = host.argument_bytes
-
-    def arguments(values, members=()):
-        return right({**values, **{name: of(values) for name, of in WRONG[wrong].items()}}, members)
-
-    monkeypatch.setattr(host, "argument_bytes", arguments)
+    change_calls(WRONG[wrong], monkeypatch)
     (record,) = run_task(_of(work[0], distribution)).records
     assert record["disposition"] in ("incorrect", "failed"), record  # failed: what is no scale of this operand was read
 
@@ -79,9 +73,6 @@ RACES = {
 def test_a_race_for_scales_is_seen(race, work):
     pattern, instead, kind = RACES[race]
     task = _of(work[0], "small_int")
-    text, count = re.subn(pattern, instead, task.ptx.text)
-    assert count
-    units = {**task.ptx.units, task.ptx.name: text}
-    (record,) = run_task(replace(task, ptx=replace(task.ptx, units=units))).records
+    (record,) = run_task(replace(task, ptx=changed(task.ptx, pattern, instead))).records
     kinds = {finding["kind"] for finding in record["details"]["findings"]}
     assert record["disposition"] in ("failed", "incorrect") and kind in kinds, record["reason"]

@@ -55,7 +55,7 @@ def test_wrong_metadata_shows(toolchain, tmp_path):
     moved = np.ascontiguousarray(right.images[3].view(np.uint32).reshape(2, 128)[:, ::-1]).view(np.uint8).ravel()
     wrong = dataclasses.replace(right, images=(*right.images[:3], moved, *right.images[4:]))
     done = execute(program, [encoded(0, launch) for launch in (right, wrong)], tmp_path, 60)
-    outcomes = [case.judge(form, data, executed.d, case.truth_of(form, data, "small_int")) for executed in done]
+    outcomes = [case.judge(form, executed.d, case.truth_of(form, data, "small_int")) for executed in done]
     assert not outcomes[0].incorrect and outcomes[1].incorrect > 100
 
 

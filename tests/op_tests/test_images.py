@@ -96,9 +96,9 @@ def test_what_is_packed_is_what_is_read(operation):
     form = forms(operation)[-1]
     data = case.matrices(form, "small_int", 3)
     launch = case.launch_of(form, data, case.lines_of(form)[0])
-    same = case.judge(form, data, launch.images[2].tobytes(), case.Expected(data.values_c, np.zeros_like(data.values_c)))
+    same = case.judge(form, launch.images[2].tobytes(), case.Expected(data.values_c, np.zeros_like(data.values_c)))
     assert not same.reason and launch.images[2].nbytes == launch.size_d
-    other = case.judge(form, data, launch.images[2].tobytes(), case.truth_of(form, data, "small_int"))
+    other = case.judge(form, launch.images[2].tobytes(), case.truth_of(form, data, "small_int"))
     assert other.incorrect  # and it is not the product
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.families import plan
@@ -14,6 +17,7 @@ from mmagen.generate.write import write
 from mmagen.plan.project import ProjectPlan
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated import host
 from mmagen.verify.emulated.session import run_task, tasks
 from tests.support.mutations import project
 
@@ -34,6 +38,23 @@ def compile_spec(name: str, folder: Path) -> Compiled:
     ptx = compile_ptx(folder / name, find_toolchain(want=COMPILE))
     assert not ptx.error, ptx.error
     return Compiled(plan(load((folder / name / "spec.yaml").read_bytes(), f"{name}.yaml").spec), ptx)
+
+
+def changed(ptx: Ptx, pattern: str | re.Pattern[str], instead: str) -> Ptx:
+    """With `instead` for every match of a pattern in the PTX of the kernel, which must have one."""
+    text, count = re.subn(pattern, instead, ptx.text)
+    assert count, pattern
+    return replace(ptx, units={**ptx.units, ptx.name: text})
+
+
+def change_calls(changes: Mapping[str, Callable[[Mapping[str, Any]], int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls get other members of the struct: what `changes` makes of the right ones."""
+    right = host.argument_bytes
+
+    def arguments(values: Mapping[str, Any], members: tuple[tuple[str, str], ...] = ()) -> bytes:
+        return right({**values, **{name: of(values) for name, of in changes.items()}}, members)
+
+    monkeypatch.setattr(host, "argument_bytes", arguments)
 
 
 @dataclass(frozen=True)

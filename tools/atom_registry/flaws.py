@@ -42,11 +42,11 @@ def of(struct: Struct, found: Facts, types: list[str | None]) -> list[tuple[str,
     if struct.opcodes[0].startswith("mma.sync") and found.layouts["ThrID"] == "32:1":
         for operand, right in fragments(struct, found.shape, types).items():
             if (upstream := found.layouts[operand]) != right and not same(upstream, right):
-                wrong.append((operand, f"CUTLASS has {upstream}, {_why(upstream, right)}", right))
+                wrong.append((operand, f"CUTLASS has {upstream}, {_why(upstream)}", right))
     return wrong
 
 
-def _why(upstream: str, right: str) -> str:
+def _why(upstream: str) -> str:
     shape, stride = (re.sub(r"\d+", "", part) for part in upstream.split(":"))
     if shape != stride:
         return "whose stride does not nest as its shape does: what uses it does not compile"

@@ -171,7 +171,7 @@ def share(letter: str, spec: Spec) -> int:
     return cluster(spec)["BA".index(letter)]
 
 
-def operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Operand:
+def operand(letter: str, spec: Spec, atom: Atom, tile: Tile) -> Operand:
     """The plan of A or B: panels as wide as the swizzle, in boxes divided among the CTAs that share the tile."""
     mode = "AB".index(letter)
     element = (atom.type_a, atom.type_b)[mode]

@@ -198,7 +198,7 @@ def planned(family: str, spec: Spec, sha: str, atom: Atom, mma: TiledMma, proble
     """The decisions for a spec without faults. family: the registered module."""
     assert spec.tile
     tile, computed = spec.tile, decisions.as_computed(spec)
-    a, b = (decisions.operand(letter, computed, atom, mma, tile) for letter in "AB")
+    a, b = (decisions.operand(letter, computed, atom, tile) for letter in "AB")
     staged = decisions.epilogue(computed, atom, mma, tile)
     stages = decisions.stages(computed, mma, a, b, staged)
     accumulators, fragments = decisions.registers(computed, atom, mma, tile)

@@ -116,7 +116,7 @@ def _budget_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> 
 
 def _operand(letter: str, spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Operand:
     """The shared-memory layout of TMA, but copied by threads, element by element."""
-    made = decisions.operand(letter, spec, atom, mma, tile)
+    made = decisions.operand(letter, spec, atom, tile)
     narrow = gmem_copy(made.extent_along, made.extent_across, 1, mma.threads, made.line, made.lines)
     return replace(made, copy_narrow=narrow)
 

@@ -101,7 +101,7 @@ def tile_breaches(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
     parts = mixed.parts(spec, mma)
     if parts == 1:
         return
-    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    a, b = (decisions.operand(letter, spec, atom, tile) for letter in "AB")
     most = decisions.most_stages(spec, mma, a, b, decisions.epilogue(spec, atom, mma, tile))
     if 2 <= most < 2 * parts:  # with fewer than two no kernel is possible, which is another rule
         yield Breach(

@@ -46,7 +46,7 @@ class _WgmmaOwnership(ownership.Ownership):
         faults += _tile_faults(spec, atom, mma, tile)
         if faults:
             raise SpecFaults(tuple(faults))
-        staged = _staged(spec, atom, mma, tile)
+        staged = _staged(spec, atom, tile)
         return OwnershipPlan(
             family=__name__,
             spec=spec,
@@ -77,10 +77,10 @@ class _WgmmaOwnership(ownership.Ownership):
 FAMILY: Family[OwnershipPlan] = _WgmmaOwnership()
 
 
-def _staged(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> tuple[Operand, ...]:
+def _staged(spec: Spec, atom: Atom, tile: tiling.Tile) -> tuple[Operand, ...]:
     """The operands that the instruction reads from shared memory."""
     letters = "B" if atom.a_in_registers else "AB"
-    return tuple(decisions.operand(letter, spec, atom, mma, tile) for letter in letters)
+    return tuple(decisions.operand(letter, spec, atom, tile) for letter in letters)
 
 
 def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> Iterator[Fault]:
@@ -89,7 +89,7 @@ def _tile_faults(spec: Spec, atom: Atom, mma: TiledMma, tile: tiling.Tile) -> It
         return
 
     def too_much(of: tiling.Tile) -> list[Fault]:
-        smem = one_tile.smem_bytes(*_staged(spec, atom, mma, of))
+        smem = one_tile.smem_bytes(*_staged(spec, atom, of))
         return [*one_tile.smem_fault(smem), *ownership.stamp_faults(mma, of)]
 
     if faults := too_much(tile):

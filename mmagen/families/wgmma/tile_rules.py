@@ -110,7 +110,7 @@ def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
             fewer,
         )
         return
-    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    a, b = (decisions.operand(letter, spec, atom, tile) for letter in "AB")
     stages = decisions.stages(spec, mma, a, b, decisions.epilogue(spec, atom, mma, tile))
     sums = tile[0] * tile[1] * atom.type_d.bytes // split * (split - 1)
     per_stage = a.bytes_per_stage + b.bytes_per_stage
@@ -188,7 +188,7 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
 
 
 def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
-    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    a, b = (decisions.operand(letter, spec, atom, tile) for letter in "AB")
     staged = decisions.epilogue(spec, atom, mma, tile)
     most, each = decisions.most_stages(spec, mma, a, b, staged), decisions.smem_share(spec)
     has = f"the maximum per CTA is {each:,} B" + (

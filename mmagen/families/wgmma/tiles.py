@@ -49,5 +49,5 @@ def _that_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> It
 def _fits(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> bool:
     if not decisions.registers_fit(spec, atom, mma, tile):
         return False
-    a, b = (decisions.operand(letter, spec, atom, mma, tile) for letter in "AB")
+    a, b = (decisions.operand(letter, spec, atom, tile) for letter in "AB")
     return decisions.most_stages(spec, mma, a, b, decisions.epilogue(spec, atom, mma, tile)) >= max(spec.stages or 2, 2)

@@ -52,7 +52,7 @@ def compare(
     call = Call(plan, problem, draw_of(plan, problem, distribution), data)
     results, size = _expected(call)
     covered = next((mask for part in parts_of(plan) if (mask := part.covered(call)) is not None), None)
-    found = _compared("D", "m,n", results["d"], plan.epilogue.out.word, values(data.d), size, covered)
+    found = _compared("m,n", results["d"], plan.epilogue.out.word, values(data.d), size, covered)
     reasons = [found.reason] if found.reason else []
     if stray := _not_as_covered(data.d, written, covered):
         reasons.append(stray)
@@ -72,12 +72,11 @@ def compare(
 
 def compare_tensor(name: str, may: Interval, word: str, got: npt.NDArray[Any]) -> Comparison:
     """A tensor besides D, (batch, rows, columns)."""
-    found = _compared(name, "row,column", may, word, got, np.maximum(np.abs(may.low), np.abs(may.high)), None)
+    found = _compared("row,column", may, word, got, np.maximum(np.abs(may.low), np.abs(may.high)), None)
     return replace(found, reason=f"{name}: {found.reason}") if found.reason else found
 
 
 def _compared(
-    name: str,
     modes: str,
     may: Interval,
     word: str,
