@@ -241,7 +241,7 @@ def _compile(folders: Sequence[Path], arch: Sequence[str], jobs: int | None) -> 
             how = "from the cache" if result.cached else f"{result.seconds:.1f} s"
             show(f"{result.name}: compiled for {', '.join(result.arch)} ({how})")
             for path in result.programs.values():
-                show(f"  {path}" if is_kept(path) else f"  {path.name}: not kept, as the cache was not written")
+                show(f"  {path}" if is_kept(path) else f"  {path.name}: not kept, because the cache could not be written")
         for warning in result.warnings:
             show(f"{result.name}: {warning}", err=True)
     failed = [result for result in results if not result.ok]

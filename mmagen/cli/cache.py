@@ -61,7 +61,7 @@ def size_in_bytes(text: str) -> int:
     """Of "500M" or "2 GiB". Raises UsageError."""
     match = _SIZE.match(text.strip())
     if not match:
-        raise UsageError(f"--max-size {text!r} is no size; write it like 500M or 2G")
+        raise UsageError(f"--max-size {text!r} is not a size; write it like 500M or 2G")
     if match[0] == match[1] and 0 < float(match[1]) < _UNITS["M"]:  # of so few bytes nothing is left
         raise UsageError(f"--max-size {text} has no unit; write {text}M or {text}G")
     return int(float(match[1]) * _UNITS[match[2]])

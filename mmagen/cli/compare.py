@@ -32,4 +32,4 @@ def _read(path: Path) -> dict[Key, Measured]:
     try:
         return read(content(path, _LARGEST).decode("utf-8"), str(path))
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is no text; pass what mmagen verify --json wrote") from None
+        raise UsageError(f"{path} is not text; pass the output of mmagen verify --json") from None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mmagen.inspect.difference import Side
 
 
-@click.command("diff", short_help="What differs between two specs or projects.")
+@click.command("diff", short_help="Compare two specs or projects.")
 @click.argument("old", type=Place(path_type=Path), metavar="OLD")
 @click.argument("new", type=Place(path_type=Path), metavar="NEW")
 @click.option("--device", metavar="DEVICE", help="Compare launches on this device, e.g. h200.")

@@ -34,16 +34,18 @@ _QUESTIONS = (
 )
 
 
-@click.command("new", short_help="Begin a spec with a few answers.")
+@click.command("new", short_help="Write a spec from a few answers.")
 @click.argument("file", required=False, type=Place(path_type=Path, dir_okay=False, allow_dash=True), metavar="[FILE]")
 @click.option("--kernel", metavar="KERNEL", help="ownership, micro or gemm; default: gemm.")
 @click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
-@click.option("--type", "types", metavar="TYPE[,TYPE]", help="Of A and B, or of each; default: bf16.")
+@click.option("--type", "types", metavar="TYPE[,TYPE]", help="Type of A and B, or the type of each; default: bf16.")
 @click.option(
-    "--sums", metavar="TYPE", help="Type of the accumulators; default: f32, of integers s32, of f64 and c64 that type."
+    "--sums", metavar="TYPE", help="Type of the accumulators; default: f32; s32 for integers, f64 for f64, c64 for c64."
 )
 @click.option(
-    "--out", metavar="TYPE", help="Type of D; default: that of A if it has 16 bits, of fp8 bf16, else that of the sums."
+    "--out",
+    metavar="TYPE",
+    help="Type of D; default: the type of A if it has 16 bits, bf16 for fp8, else that of the accumulators.",
 )
 @click.option("--layout", metavar="LETTERS", help="TN, NT, NN or TT; default: TN, A and B K contiguous.")
 @click.option(
@@ -51,7 +53,7 @@ _QUESTIONS = (
     "problems",
     multiple=True,
     metavar="M,N,K[,B]",
-    help="A size that the gemm is for, and verify runs. Repeatable.",
+    help="A size to choose the kernel for, which verify also runs. Repeatable.",
 )
 @click.option("--major", metavar="MODE", help="The contiguous mode of D, N or M; default: N.")
 @click.option(
@@ -63,8 +65,8 @@ _QUESTIONS = (
     metavar="EXPR",
     help="Take types, layout and problem from an expression: 'bf16[64, 512] @ bf16[512, 96]'.",
 )
-@click.option("--cublaslt", "call", metavar="LINE", help="Take them from a cublasLtMatmul of the log of cuBLASLt.")
-@click.option("--name", metavar="NAME", help="Of the project; default: made of the answers.")
+@click.option("--cublaslt", "call", metavar="LINE", help="Take the same from a cublasLtMatmul line in cuBLASLt's log.")
+@click.option("--name", metavar="NAME", help="Name of the project; default: made from the answers.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def command(
     file: Path | None,
@@ -77,7 +79,7 @@ def command(
 ) -> int:
     """Write a spec to FILE (default: NAME.yaml; - is stdout), with the reason for each choice.
 
-    What no option says is asked where stdin is a terminal, and has its default otherwise. The tile and schedule of a gemm are those
+    If stdin is a terminal, asks for what no option gives; otherwise uses the defaults. The tile and schedule of a gemm are those
     with the least predicted time among some hundreds.
     """
     if sum(source is not None for source in (cutlass_name, expression, call)) > 1:
@@ -144,7 +146,7 @@ def _asked(given: dict[str, str | None], problems: Sequence[str]) -> tuple[dict[
             answers[option] = click.prompt(question, default=default or _local_target(), err=True)
     if not problems:
         text = click.prompt(
-            "Sizes M,N,K that a gemm is for, separated by blanks (none: any size)", default="", show_default=False, err=True
+            "Sizes M,N,K of the gemm, separated by spaces (none: any size)", default="", show_default=False, err=True
         )
         problems = text.split()
     return answers, problems

@@ -33,7 +33,7 @@ def why_no_file(path: Path) -> str:
     """Why nothing can be written to `path`: it is a folder, or in none that exists."""
     if path.is_dir():
         return "it is a folder; name a file in it"
-    return f"{path.absolute().parent} is no folder; make it, or name a file elsewhere"
+    return f"{path.absolute().parent} is not a folder; create it, or name a file elsewhere"
 
 
 def refuse_bad(outputs: Mapping[str, str | None]) -> None:

@@ -54,7 +54,7 @@ def _name(into: Path, name: str | None) -> str:
     else:
         remedy = "use letters, digits and _"
     if not _NAME.match(name):
-        raise UsageError(f"{name!r} is no C identifier; {remedy}")
+        raise UsageError(f"{name!r} is not a C identifier; {remedy}")
     if name in RESERVED_TARGETS:
         raise UsageError(f"{name!r} is the name of a target of every CMake build; give the library another one with --name")
     return name

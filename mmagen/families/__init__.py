@@ -55,7 +55,7 @@ def tunable(plan: ProjectPlan) -> Tunable:
 
     found = family_of(plan)
     if not isinstance(found, Tunable):
-        raise TypeError(f"{plan.family} is no family whose kernels can be tuned")
+        raise TypeError(f"{plan.family} is not a family whose kernels can be tuned")
     return found
 
 

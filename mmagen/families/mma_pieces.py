@@ -55,7 +55,7 @@ def faults(spec: Spec) -> Iterator[Fault]:
     if isinstance(spec.permutation[2], LayoutText):
         yield Fault(
             ("permutation", 2),
-            f"{spec.permutation[2]} would sum other elements of K at a time than the error bound counts",
+            f"{spec.permutation[2]} would sum other elements of K together than the error bound assumes",
             "null, or an extent",
             {("permutation", 2): None},
         )

@@ -49,7 +49,7 @@ class _PackedMmaGemm(MmaGemm):
         if spec.permutation[2] is not None:
             yield Fault(
                 ("permutation", 2),
-                f"{spec.permutation[2]} would order elements along K, of which two are a byte",
+                f"{spec.permutation[2]} would reorder elements along K, two of which share a byte",
                 "null",
                 {("permutation", 2): None},
             )

@@ -51,7 +51,7 @@ class _SparseMmaGemm(MmaGemm):
             near = min(atom.depths, key=lambda depth: abs(depth - tile[2]))
             yield Fault(
                 ("tile", 2),
-                f"{tile[2]} columns are not whole blocks of metadata with two k blocks at least",
+                f"{tile[2]} columns are not whole blocks of metadata with at least two k blocks",
                 f"one of {', '.join(map(str, atom.depths))}: the nearest legal is {near}",
                 {("tile", 2): near},
             )

@@ -165,7 +165,7 @@ def formula(found: Sequence[Operation]) -> str:
     """What D is: `D = alpha * A * B + beta * C`, or its steps."""
     if not found:
         return "D = alpha * A * B + beta * C"
-    return f"D = x behind these steps, x = A * B at first: {'; '.join(one.text for one in found)};"
+    return f"D = x after these steps, with x = A * B at first: {'; '.join(one.text for one in found)};"
 
 
 def as_applied(spec: Spec, problems: Sequence[Problem]) -> tuple[Problem, ...]:
@@ -352,7 +352,7 @@ def _gated_faults(spec: Spec) -> Iterator[Fault]:
             what = "C has the shape of D, which gated pairs halve: it cannot be added to them or before them"
             yield Fault(("epilogue", i), what, "omit it, or use {add: residual} before gated", {("epilogue",): without})
         elif i > at and (one.tensor or one.word in ("alpha", "gated")):
-            what = f"{one.word} behind gated pairs: only operations without arguments follow them"
+            what = f"{one.word} after gated pairs: only operations without arguments may follow them"
             yield Fault(("epilogue", i), what, "put it before gated, or omit it", {("epilogue",): without})
     if spec.operands == "swapped":
         what = "a kernel of the transpose has the two columns of a gated pair in different threads"

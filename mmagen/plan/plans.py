@@ -306,7 +306,10 @@ class GemmPlan(ProductPlan):
     @property
     def workspace_use(self) -> str:
         """What it is for."""
-        uses = {"partial sums": self.sums_in_workspace, "copies of operands that TMA cannot address": self.copies_operands}
+        uses = {
+            "partial sums": self.sums_in_workspace,
+            "copies of operands that do not meet TMA's alignment requirements": self.copies_operands,
+        }
         return " and ".join([*filter(None, (self.needs_workspace,)), *(use for use, has in uses.items() if has)])
 
     @property

@@ -46,38 +46,40 @@ class Cost(Model):
     )
     launch_us: _Number = _at_least_zero("launch_us is the time of a launch besides its tiles, in microseconds")
     overlap_us: _Number = _at_least_zero(
-        "overlap_us is what a launch takes longer where the next one finds no free SM, in microseconds"
+        "overlap_us is the additional time of a launch if the next one finds no free SM, in microseconds"
     )
     tile_us: _Number = _at_least_zero("tile_us is the time of an output tile besides its mainloop, in microseconds")
     store_pitch: _Number = _at_least_zero(
-        "store_pitch is by which part tile_us is longer where the pitch of D is no multiple of 32 bytes"
+        "store_pitch is the fraction by which tile_us grows if the pitch of D is not a multiple of 32 bytes"
     )
     k_tile_us: _Number = _positive("k_tile_us is the time of a k tile if limited by the tensor core, in microseconds")
     throttle: _Number = _or_zero(
-        "throttle is the part by which k_tile_us grows in the longest calls, where the power limit lowers the clock"
+        "throttle is the fraction by which k_tile_us grows in the longest calls, when the power limit lowers the clock"
     )
     line_ns: _Number = _at_least_zero(
-        "line_ns is the time of a 128-byte line of a k tile where the pitch is no multiple of 32 bytes, in nanoseconds"
+        "line_ns is the time of a 128-byte line of a k tile if the pitch is not a multiple of 32 bytes, in nanoseconds"
     )
     dram_tbps: _Number = _positive("dram_tbps is the rate of reading A and B from DRAM with all CTAs, in TB/s")
     dram_spread: _Number = _at_least_zero(
-        "dram_spread is the exponent by which that rate falls with the part of CTAs that is busy"
+        "dram_spread is the exponent with which that rate falls with the fraction of CTAs that is busy"
     )
     dram_rows: _Number = _or_zero(
-        "dram_rows is the part by which reads from DRAM slow down for each part of the rows of tiles that lie outside D"
+        "dram_rows is how much slower reads from DRAM become, relative to the fraction of the rows of tiles that are outside D"
     )
     dram_columns: _Number = _or_zero("dram_columns is the same for columns of a tile")
     store_tbps: _Number = _positive("store_tbps is the rate of storing D, in TB/s")
     l2_tbps: _Number = _positive("l2_tbps is the rate of loading tiles of A and B from L2, in TB/s")
-    l2_spread: _Number = _at_least_zero("l2_spread is the exponent by which that rate falls with the part of CTAs that is busy")
+    l2_spread: _Number = _at_least_zero(
+        "l2_spread is the exponent with which that rate falls with the fraction of CTAs that is busy"
+    )
     l2_pitch: _Number = _at_least_zero(
-        "l2_pitch is by which part loads from L2 are slower where the pitch is a multiple of 32 but not of 128 bytes"
+        "l2_pitch is the fraction by which loads from L2 are slower if the pitch is a multiple of 32 but not of 128 bytes"
     )
     l2_odd_pitch: _Number = _at_least_zero(
-        "l2_odd_pitch is by which part loads from L2 are slower where the pitch is no multiple of 32 bytes"
+        "l2_odd_pitch is the fraction by which loads from L2 are slower if the pitch is not a multiple of 32 bytes"
     )
     l2_ragged: _Number = _at_least_zero(
-        "l2_ragged is by which part loads from L2 are slower where the last tile of M is partial"
+        "l2_ragged is the fraction by which loads from L2 are slower if the last tile of M is partial"
     )
     fixup_us: _Number = _at_least_zero(
         "fixup_us is the time of adding one partial sum of a tile (stream_k), or of the second kernel (split_k), in microseconds"

@@ -94,7 +94,8 @@ class Operation(Model):
     )
     gated: Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid"] | None = Field(
         default=None,
-        description="gated makes f(x) * y of x in an even column and y in the next one, so that D has half as many columns; "
+        description="gated computes f(x) * y, with x from an even column and y from the next one, so that D has half as many "
+        "columns; "
         "f is relu, gelu, gelu_tanh, silu or sigmoid",
     )
     clamp: Annotated[tuple[Number | None, Number | None], BeforeValidator(two), AfterValidator(interval)] | None = Field(
@@ -121,8 +122,8 @@ class Operation(Model):
     name: _Argument = Field(default=None, description="the name of a bias is a C identifier, e.g. bias")
     overflow: Literal["saturate", "infinity"] | None = Field(
         default=None,
-        description="overflow of a cast is saturate (what is too large for D becomes its largest finite value) or infinity, or "
-        "null for what D's type has: 8-bit types and integers saturate, others do not",
+        description="overflow of a cast is saturate (values too large for D become its largest finite value) or infinity, or "
+        "null for the default of D's type: 8-bit types and integers saturate, others do not",
     )
     major: Literal["N", "M"] | None = Field(default=None, description="the contiguous dimension of D (M,N) is N or M")
 

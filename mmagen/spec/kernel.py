@@ -89,8 +89,8 @@ SplitK = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=INT_MAX)] | Literal["auto"] | None,
     BeforeValidator(parts_of_k),
     Field(
-        description="split_k is how many parts the K of a tile is split into: 2, 4 or 8 CTAs of a cluster that fits them; any "
-        "other number, or auto for one that fits the problem, through a workspace; or null for 1",
+        description="split_k is the number of parts into which the K of a tile is split: 2, 4 or 8 CTAs of a cluster, if it "
+        "has room for them; any other number, or auto for one that fits the problem, through a workspace; or null for 1",
     ),
 ]
 StreamK = Annotated[
@@ -126,8 +126,8 @@ Warpgroups = Annotated[
 Sparse = Annotated[
     Literal["2:4", "1:2"] | None,
     Field(
-        description="sparse is 2:4 (of each 4 neighbours along K of A at most 2 are not zero) or 1:2 (tf32: 1 of 2), as the atom "
-        "has it, or null for what the atom has",
+        description="sparse is 2:4 (of each 4 neighbours along K of A at most 2 are not zero) or 1:2 (tf32: 1 of 2), as the "
+        "atom requires, or null for that of the atom",
     ),
 ]
 

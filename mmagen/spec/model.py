@@ -149,7 +149,7 @@ def _batch_stride(name: str) -> Any:
     return Field(
         default=None,
         description=f"batch_stride_{name.lower()} is the number of elements from one {name} to the next: {shared}"
-        "at least a matrix with its padding; omit it for matrices one behind the other",
+        "at least a matrix with its padding; omit it for matrices that follow each other",
     )
 
 
@@ -305,15 +305,15 @@ class Spec(Model):
     weights: Weights | None = WEIGHTS
     split: Literal["bf16x3", "bf16x6"] | None = Field(
         default=None,
-        description="split is bf16x3 or bf16x6 for an A and B of f32, each element of which is split into 2 or 3 bf16 pieces, and "
-        "of the products of pieces the 3 or 6 largest are computed; or null for an A and B of the atom's types. It requires a "
-        "wgmma or mma.sync atom of bf16",
+        description="split is bf16x3 or bf16x6 for f32 A and B: each element is split into 2 or 3 bf16 pieces, and the 3 or "
+        "6 largest products of pieces are computed; or null for an A and B of the atom's types. It requires a wgmma or "
+        "mma.sync atom of bf16",
     )
     grouped: Literal["contiguous", "masked", "pointers"] | None = Field(
         default=None,
-        description="grouped is contiguous (rows of all groups one behind the other, offsets in device memory), masked (a matrix "
-        "for each group, of whose rows the first are used, their number in device memory) or pointers (M, N, K and matrices of "
-        "its own for each group, all in device memory), or null for no groups",
+        description="grouped is contiguous (the rows of all groups follow each other, with offsets in device memory), masked "
+        "(a matrix for each group, whose first rows are used, with their number in device memory) or pointers (each group "
+        "has its own M, N, K and matrices, all in device memory), or null for no groups",
     )
     epilogue: Epilogue = Field(
         default=Epilogue(),

@@ -77,6 +77,6 @@ class Weights(Model):
 
 WEIGHTS = Field(
     default=None,
-    description="weights is a mapping of the type, groups and scales of a B of few bits, e.g. {type: s4, group: 128, scale: bf16}, "
+    description="weights is a mapping of the type, groups and scales of a narrow B, e.g. {type: s4, group: 128, scale: bf16}, "
     "or null for a B of the atom's type; it requires a wgmma atom of bf16 or f16 with A in registers and operands: swapped",
 )

@@ -55,7 +55,7 @@ _OTHERS = (
     (r"symm|hemm|syrk|herk|trmm|rank_k|conv|fprop|dgrad|wgrad", "no GEMM"),
     (
         r"^(nvjet|sm\d+_xmma|(volta|turing|ampere|hopper)_)",
-        "a kernel of cuBLAS's own, whose name does not say all that a spec needs; pass the call, by --cublaslt, as "
+        "a kernel of cuBLAS itself, whose name does not say all that a spec needs; pass the call with --cublaslt, as "
         "CUBLASLT_LOG_LEVEL=5 prints it",
     ),
 )
@@ -100,7 +100,7 @@ def meaning(name: str) -> Meaning:
     if found := _OLD.fullmatch(name):
         return _before_3(found)
     nothing = (
-        "no name of a dense GEMM of CUTLASS; they begin with cutlass3x_sm90_tensorop_gemm_ or cutlass_tensorop_, as "
+        "not the name of a dense CUTLASS GEMM; these begin with cutlass3x_sm90_tensorop_gemm_ or cutlass_tensorop_, as "
         "cutlass_profiler prints them"
     )
     raise UsageError(f"{name!r} is {next((what for part, what in _OTHERS if re.search(part, name)), nothing)}")

@@ -64,7 +64,7 @@ def product(text: str) -> Product:
         found = _value(tree.body)
     except (SyntaxError, ValueError, RecursionError) as error:
         what = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise UsageError(f"--torch: {text!r} is no expression of Python: {what}") from None
+        raise UsageError(f"--torch: {text!r} is not a Python expression: {what}") from None
     if not isinstance(found, Product):
         raise UsageError(f"--torch: {text!r} is a tensor; write a product, e.g. bf16[4096, 8192] @ bf16[8192, 1024]")
     return replace(found, operations=()) if _of("alpha", "beta_c", found) else found  # as without a list
@@ -85,14 +85,16 @@ def _value(node: ast.expr) -> _Tensor | Product:
         return found
     if isinstance(node, ast.BinOp | ast.UnaryOp):
         raise _refused(
-            node, "this is no product of matrices; write one alone, and add what is done with it to the spec's `epilogue`"
+            node,
+            "this is not a product of matrices; write only the product, and add the operations on its result to the spec's "
+            "`epilogue`",
         )
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
         return _called(node, node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id)
     hint = (
         "write a tensor as type[shape], e.g. bf16[4096, 8192]"
         if isinstance(node, ast.Name)
-        else "this is no product of matrices"
+        else "this is not a product of matrices"
     )
     raise _refused(node, hint)
 
@@ -100,7 +102,7 @@ def _value(node: ast.expr) -> _Tensor | Product:
 def _tensor(node: ast.expr) -> _Tensor:
     found = _value(node)
     if isinstance(found, Product):
-        raise _refused(node, "a product within another; one kernel computes one: ask for each")
+        raise _refused(node, "a product within another; a kernel computes one product: ask for each")
     return found
 
 

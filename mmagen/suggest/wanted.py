@@ -89,11 +89,11 @@ def wanted(
             raise UsageError(f"{word!r} is {_no_type(word)}; {_types(word, TYPES)}")
     if layout not in LAYOUTS:
         remedy = instead(like(layout, LAYOUTS), list(LAYOUTS), "there are")
-        raise UsageError(f"{layout!r} is no layout; {remedy}: A and B K contiguous are TN")
+        raise UsageError(f"{layout!r} is not a layout; {remedy}: A and B K contiguous are TN")
     if major not in ("N", "M"):
         raise UsageError(f"the contiguous mode of D is N or M, not {major!r}")
     if kernel not in (known := kernels_to_begin_with()):
-        raise UsageError(f"{kernel!r} is no kernel to begin with; {instead(like(kernel, known), known, 'there are')}")
+        raise UsageError(f"{kernel!r} is not a kernel to begin with; {instead(like(kernel, known), known, 'there are')}")
     kept = sums or _SUMS.get(type_a, "f32")
     stored = out or _NARROW.get(type_a, kept)
     if stored not in get_args(OutType):
@@ -117,8 +117,8 @@ def _no_type(word: str) -> str:
     from mmagen.mma.catalogue import operations
 
     if any(word in (one.type_a, one.type_b) for one in operations()):
-        return "multiplied by some operations (mmagen atoms --type), but no type that a spec is begun with"
-    return "no type of elements"
+        return "multiplied by some operations (mmagen atoms --type), but not a type with which a spec can begin"
+    return "not an element type"
 
 
 def _types(word: str, known: Iterable[str]) -> str:

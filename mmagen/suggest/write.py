@@ -23,11 +23,11 @@ _FIXED = {
     "epilogue": "D = alpha * A * B + beta * C, stored as {out}, {major} contiguous",
     "problems": "for verify: M, N, K or M, N, K, batch",
     "permutation": "widens the TiledMMA to two atoms along N, so that one load of fragments serves both",
-    "arch": "the operation is older; this compiles it for {arch} alone",
+    "arch": "the operation is older; this compiles it only for {arch}",
     "cache": "one operand is small and read again by all CTAs, the other is read once",
     "scale": "factors that many elements share: f32 in device memory, arguments of a call",
     "split": "A and B are f32 in memory; the kernel multiplies bf16 pieces of them",
-    "prefetch": "stages brought into L2 while the previous kernel of the stream still runs",
+    "prefetch": "stages prefetched into L2 while the previous kernel of the stream still runs",
 }
 _KERNELS = {
     "ownership": "shows which thread owns which element",
@@ -47,7 +47,7 @@ def one_tile(want: Wanted, ranking: Ranking) -> str:
     comments = {"atom": about(ranking), "tile": "of the only CTA", "atoms_layout": "atoms side by side along M, N, K"}
     head = [
         f"{want.kernel} kernel for {want.arch}",
-        f"mmagen inspect --ownership {want.name}.yaml shows who owns which element.",
+        f"mmagen inspect --ownership {want.name}.yaml shows which thread owns which element.",
     ]
     return _text(head, document(want, ranking.candidates[0].keys), comments, want)
 

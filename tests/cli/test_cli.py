@@ -116,7 +116,7 @@ def test_two_specs_of_one_name_are_refused_with_all_other_faults(workspace, caps
         (("verify", "one.yaml", "--arch", "sm_90,sm_89a"), "there is no sm_89a"),
         (("build", "one.yaml", "--arch", "sm_90a"), "--arch is what --compile compiles for"),
         (("verify", "one.yaml", "--json", "-", "--csv", "-"), "only one of"),
-        (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "is no folder; make it"),
+        (("verify", "one.yaml", "--junit", "no/such/folder/x.xml"), "is not a folder; create it"),
         (("verify", "one.yaml", "--sustained", "2"), "add --bench"),
         (("verify", "one.yaml", "--dist", "overflow"), "--dist overflow requires --atoms"),
         (("verify", "empty"), "neither a generated project"),
@@ -220,7 +220,7 @@ def test_no_cache_holds_for_the_whole_verb(workspace, machine, capsys, monkeypat
 def test_programs_that_are_not_kept_are_not_offered(workspace, machine, capsys, monkeypatch):
     monkeypatch.setattr("mmagen.core.cache.is_kept", lambda path: False)
     out = typed(capsys, "build", "--compile", "one.yaml")[1]
-    assert "  one_verify: not kept, as the cache was not written" in out and "/one_verify" not in out
+    assert "  one_verify: not kept, because the cache could not be written" in out and "/one_verify" not in out
 
 
 def test_remarks_are_printed_once_at_the_end(workspace, capsys, monkeypatch):

@@ -42,7 +42,7 @@ def here(tmp_path, monkeypatch) -> Path:
         (["it.yaml", "--problems", "problems.txt"], ExitCode.USAGE, "problems.txt:2: '64 64' has 2 numbers, not 3 or 4"),
         (["it.yaml", "--problems", "absent.txt"], ExitCode.USAGE, "--problems absent.txt: no such file; name one, or spec"),
         (["it.yaml", "--budget", "soon"], ExitCode.USAGE, "--budget soon: write a time like 20m, 90s or 1.5h"),
-        (["it.yaml", "--out", "absent/lib.yaml"], ExitCode.USAGE, "absent is no folder; make it"),
+        (["it.yaml", "--out", "absent/lib.yaml"], ExitCode.USAGE, "absent is not a folder; create it"),
         (["it.yaml", "--configs", "0"], ExitCode.USAGE, "0 is not in the range"),
     ],
 )

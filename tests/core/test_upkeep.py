@@ -130,7 +130,7 @@ def test_the_verbs(root, monkeypatch, capsys):
     assert run("prune", "--max-size", "5") == 2
     assert "--max-size 5 has no unit; write 5M or 5G" in capsys.readouterr().err
     assert run("prune", "--max-size", "many") == 2
-    assert "--max-size 'many' is no size; write it like 500M or 2G" in capsys.readouterr().err
+    assert "--max-size 'many' is not a size; write it like 500M or 2G" in capsys.readouterr().err
     assert run("clear") == 0 and "removed 2 entries, 200 B" in capsys.readouterr().out
     assert run("info") == 0 and "empty" in capsys.readouterr().out
 

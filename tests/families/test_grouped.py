@@ -222,7 +222,7 @@ def test_numbers_count_the_rows_that_there_are():
     assert of.tiles_of(of.problems[0]) == 4 and of.tiles_of(of.problems[1]) == 0
     assert of.work_of_a_cta(of.problems[0], 2) == (2, 1)
     page = inspect(of)
-    assert "rows of all groups one behind the other" in page
+    assert "the rows of all groups follow each other" in page
     (row,) = [line for line in page.splitlines() if line.strip().startswith(of.problems[0].text) and " x " in line]
     assert "4 x 1" in row and " 8 " in row  # CTA tiles with rows, and CTAs of whole clusters
 

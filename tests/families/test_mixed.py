@@ -85,7 +85,7 @@ RULES = {
         S4,
         {"tile": [128, 16, 64]},
         ("tile", 2),
-        "no whole chunks",
+        "not whole chunks",
         "a multiple of 128",
         {"tile": [128, 16, 128]},
     ),

@@ -91,9 +91,9 @@ def test_hand_edits_are_refused_or_kept(tmp_path, capsys):
 def test_what_is_no_place_or_name_is_refused(tmp_path, capsys):
     spec = SPECS / "hello_micro.yaml"
     code, _, said = vendor(spec, "--into", tmp_path / "3rd", capsys=capsys)
-    assert code == 2 and "'3rd' is no C identifier; give the library a name with --name" in said
+    assert code == 2 and "'3rd' is not a C identifier; give the library a name with --name" in said
     code, _, said = vendor(spec, "--into", tmp_path / "x", "--name", "a-b", capsys=capsys)
-    assert code == 2 and "'a-b' is no C identifier; use letters, digits and _" in said
+    assert code == 2 and "'a-b' is not a C identifier; use letters, digits and _" in said
     code, _, said = vendor(spec, "--into", tmp_path / "test", capsys=capsys)  # which CMake refuses
     assert code == 2 and "'test' is the name of a target of every CMake build; give the library another one with --name" in said
     (tmp_path / "full").mkdir()

@@ -183,7 +183,7 @@ def test_without_a_gpu_nothing_is_verified_and_nothing_compiled(capsys, monkeypa
         (("--inputs", "ones,pi"), "--inputs pi"),
         ((BF16, "--kind", "wgmma"), "leave out the filters"),
         (("--program", "/nowhere"), "not an executable file"),
-        ((BF16, "--csv", "/nowhere/x.csv"), "/nowhere is no folder"),
+        ((BF16, "--csv", "/nowhere/x.csv"), "/nowhere is not a folder"),
     ],
 )
 def test_wrong_words(capsys, arguments, message):

@@ -31,7 +31,7 @@ def test_what_could_not_be_written_is_refused_before(tmp_path):
     with pytest.raises(UsageError, match="only one of --json, --csv and --svg can go"):
         refuse_bad({"json": "-", "csv": None, "svg": "-"})
     for file in (tmp_path, tmp_path / "no" / "folder"):
-        with pytest.raises(UsageError, match=r"--csv .*: (it is a folder|.* is no folder; make it)"):
+        with pytest.raises(UsageError, match=r"--csv .*: (it is a folder|.* is not a folder; create it)"):
             refuse_bad({"json": "-", "csv": str(file)})
 
 

@@ -126,8 +126,11 @@ def test_reasons_name_the_alternative():
         ({"types": "bfloat16"}, "did you mean bf16?"),
         ({"types": "int8"}, "did you mean s8?"),
         ({"out": "fp32"}, "did you mean f32?"),
-        ({"types": "fp8"}, "'fp8' is no type of elements; there are f16"),
-        ({"types": "s4"}, "'s4' is multiplied by some operations (mmagen atoms --type), but no type that a spec is begun with"),
+        ({"types": "fp8"}, "'fp8' is not an element type; there are f16"),
+        (
+            {"types": "s4"},
+            "'s4' is multiplied by some operations (mmagen atoms --type), but not a type with which a spec can begin",
+        ),
         ({"layout": "TX"}, "there are TN, NT, NN, TT"),
         ({"kernel": "peak"}, "there are ownership, micro, gemm"),
         ({"out": "s16"}, "D cannot be of type s16"),

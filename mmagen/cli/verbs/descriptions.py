@@ -15,15 +15,17 @@ from mmagen.core.errors import ExitCode
 DEVICE_NAMES = ("v100", "t4", "a100", "h100", "h200")
 
 
-@click.command(short_help="Everything derived from a spec.")
+@click.command(short_help="Print everything derived from a spec.")
 @SPECS
 @click.option(
-    "--ownership", is_flag=True, help="Also print who owns each element of A, B and C, for the atom and the CTA tile."
+    "--ownership",
+    is_flag=True,
+    help="Also print which thread owns each element of A, B and C, in the atom and in the CTA tile.",
 )
 @click.option(
     "--window",
     metavar="RANGES",
-    help="What to print of these maps, e.g. m=0:32,n=8:16; all for everything. Implies --ownership.",
+    help="The part of these maps to print, e.g. m=0:32,n=8:16; all for everything. Implies --ownership.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print a line of JSON for each spec.")
 @click.option("--device", type=click.Choice(DEVICE_NAMES, case_sensitive=False), help="Describe launches on this device.")
@@ -59,7 +61,7 @@ def inspect(
     return verb(specs, ownership=ownership, window=window, json_=json_, device=device, folders=Folders(html, svg, png, traced))
 
 
-@click.command(short_help="The MMA operations of CUTLASS.")
+@click.command(short_help="List the MMA operations of CUTLASS.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=operation_names)
 @click.option("--arch", metavar="ARCH", help="Only operations available on this architecture, e.g. sm_90a.")
 @FILTERS
@@ -102,7 +104,7 @@ def atoms(
     )
 
 
-@click.command(short_help="The JSON Schema of a spec.")
+@click.command(short_help="Print the JSON Schema of a spec.")
 def schema() -> int:
     """Print the JSON Schema of a spec."""
     import json
@@ -113,7 +115,7 @@ def schema() -> int:
     return ExitCode.OK
 
 
-@click.command(short_help="Which tools and GPUs are found here.")
+@click.command(short_help="List the tools and GPUs found here.")
 def doctor() -> int:
     """Report which compilers, headers and GPUs are found, and how to install what is missing.
 

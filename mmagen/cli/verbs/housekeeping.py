@@ -7,24 +7,26 @@ import click
 from mmagen.cli.inputs import Finite
 
 
-@click.group(short_help="What the cache holds, and removing it.")
+@click.group(short_help="Show or remove what the cache holds.")
 def cache() -> None:
     """The cache of compiled projects, PTX and templates."""
 
 
 @cache.command("info")
 def cache_info() -> int:
-    """Where the cache is, what is in it, how much space it takes."""
+    """Show where the cache is, what is in it, and how much space it takes."""
     from mmagen.cli import cache as verbs
 
     return verbs.info()
 
 
 @cache.command("prune")
-@click.option("--days", type=Finite(0), help="Remove what was not used for so many days; default 30 without --max-size.")
-@click.option("--max-size", metavar="SIZE", help="Remove the longest unused until SIZE is left, e.g. 500M or 2G.")
+@click.option("--days", type=Finite(0), help="Remove entries not used for this many days; default 30 without --max-size.")
+@click.option(
+    "--max-size", metavar="SIZE", help="Remove the least recently used entries until the rest fits SIZE, e.g. 500M or 2G."
+)
 def cache_prune(days: float | None, max_size: str | None) -> int:
-    """Remove what was not used for long."""
+    """Remove entries that were not used for long."""
     from mmagen.cli import cache as verbs
 
     return verbs.prune(days, max_size)
@@ -32,7 +34,7 @@ def cache_prune(days: float | None, max_size: str | None) -> int:
 
 @cache.command("clear")
 def cache_clear() -> int:
-    """Remove all of it."""
+    """Remove everything from the cache."""
     from mmagen.cli import cache as verbs
 
     return verbs.clear()

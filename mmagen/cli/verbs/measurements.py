@@ -38,7 +38,9 @@ from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, operation_names, 
 )
 @click.option("--compile-only", metavar="PROGRAM", help="Stop after compiling and write PROGRAM; needs no GPU.")
 @click.option("--program", metavar="PROGRAM", help="Compile nothing; run PROGRAM, made with --compile-only.")
-@click.option("--list", "lists", is_flag=True, help="Print what can be measured, and where; measure nothing.")
+@click.option(
+    "--list", "lists", is_flag=True, help="Print which operations can be measured on which architectures; measure nothing."
+)
 @REPORTS
 @click.option("--svg", "svg_file", metavar="FILE", help="Write a bar chart to FILE; - is stdout.")
 @JOBS
@@ -100,37 +102,41 @@ def peak(
     "--database",
     type=Place(path_type=Path),
     metavar="FILE",
-    help="Measurements, appended to; default: beside --out, .jsonl.",
+    help="File to which measurements are appended; default: next to --out, .jsonl.",
 )
 @click.option(
     "--budget", metavar="TIME", help="Stop after this time, e.g. 20m; the same command resumes later. Default: no limit."
 )
 @click.option(
-    "--configs", type=click.IntRange(1, 64), default=12, show_default=True, help="Configurations of the library, at most."
+    "--configs",
+    type=click.IntRange(1, 64),
+    default=12,
+    show_default=True,
+    help="Maximum number of configurations in the library.",
 )
 @click.option(
     "--tried",
     type=click.IntRange(1, 1000),
     default=100,
     show_default=True,
-    help="Configurations to measure, at most; fewer if --budget allows fewer.",
+    help="Maximum number of configurations to measure; fewer if --budget allows fewer.",
 )
 @click.option(
     "--judged-by",
     type=click.Choice(["random", "measured"]),
-    help="How much problems count: as often as those of their kind come among random ones, or each the same. Default: random if "
-    "--problems is.",
+    help="Weights of the problems: random weights each by how frequent its kind is among random problems, measured all alike. "
+    "Default: random if --problems is.",
 )
-@click.option("--measured-only", is_flag=True, help="Make the library of what the database has; needs no GPU.")
+@click.option("--measured-only", is_flag=True, help="Make the library from the measurements in the database; needs no GPU.")
 @click.option(
-    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the inputs and of the order of problems."
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the inputs and of the order of problems."
 )
 @click.option(
     "--source",
     type=click.Choice(["guess", "nvidia"], case_sensitive=False),
     default="guess",
     show_default=True,
-    help="What proposes the configurations: mmagen's own guess of their times, or nvidia-matmul-heuristics, NVIDIA's model.",
+    help="What proposes the configurations: mmagen's own estimate of their times, or nvidia-matmul-heuristics, NVIDIA's model.",
 )
 @click.option("--scheduler", default="", metavar="ADDRESS", help="A Dask scheduler with a worker process for each GPU.")
 @JOBS
@@ -152,8 +158,8 @@ def tune(
 ) -> int:
     """Measure configurations of SPEC and write a library spec of the best, chosen by predicted time.
 
-    Every configuration is verified on every problem before it is timed there. The database has everything that was measured;
-    what is in it is not measured again.
+    Every configuration is verified on every problem before it is timed there. All measurements are kept in the database and are not
+    repeated.
     """
     # Matrices of the fit are small, and threads of BLAS would wait for each other. It reads this as it is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

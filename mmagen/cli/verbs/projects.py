@@ -18,7 +18,7 @@ from mmagen.core.errors import UsageError
     type=click.Choice(["github", "gitlab", "none"], case_sensitive=False),
     default="github",
     show_default=True,
-    help="Whose CI file.",
+    help="CI system to write the file for.",
 )
 @click.option(
     "--spec",
@@ -89,16 +89,16 @@ def build(
     )
 
 
-@click.command(short_help="One library with the kernels of several specs.")
+@click.command(short_help="Generate one library with the kernels of several specs.")
 @SPECS
 @click.option(
     "--into",
     type=Place(path_type=Path, file_okay=False),
     required=True,
     metavar="DIR",
-    help="The folder of the library; if it has one, it is updated.",
+    help="Folder of the library; a library that is already there is updated.",
 )
-@click.option("--name", metavar="NAME", help="Of the library: a C identifier. Default: as in DIR, else DIR's own name.")
+@click.option("--name", metavar="NAME", help="Name of the library, a C identifier; default: as in DIR, else DIR's own name.")
 @click.option("--vendor-cutlass", is_flag=True, help="Copy the required CUTLASS headers too.")
 @click.option("--force", is_flag=True, help="Overwrite hand-edited files; each is kept as <file>.orig.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if DIR differs from the specs.")

@@ -128,7 +128,7 @@ def verify(
     return verify_verb.verify_atoms(atoms, options, outputs) if atoms else verify_verb.verify(targets, options, outputs)
 
 
-@click.command(short_help="What changed between two reports of verify.")
+@click.command(short_help="Compare two reports of verify.")
 @click.argument("old", type=Place(path_type=Path, dir_okay=False), metavar="OLD.json")
 @click.argument("new", type=Place(path_type=Path, dir_okay=False), metavar="NEW.json")
 @click.option(

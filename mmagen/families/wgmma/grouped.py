@@ -24,8 +24,8 @@ _VECTOR_BYTES = 16
 _ALIGNED = 16  # elements: a multiple of 16 bytes for every type
 _LANES = 32  # groups in a window of the tile scheduler
 SIZES = {
-    "contiguous": "rows of all groups one behind the other in A, C and D; their offsets in device memory",
-    "masked": "a matrix A, C and D for each group, of which the first rows are used; their number in device memory",
+    "contiguous": "the rows of all groups follow each other in A, C and D; offsets in device memory",
+    "masked": "matrices A, C and D for each group, whose first rows are used; their number in device memory",
     "pointers": pointers.SIZES,
 }
 LAUNCHES = {"": "sm90", "contiguous": "sm90_grouped", "masked": "sm90_grouped", "pointers": "sm90_pointers"}
@@ -119,7 +119,7 @@ def problem_faults(spec: Spec, a_bytes: int, b_bytes: int, problems: Sequence[Pr
             pad = -(-problem.ld_pad // _ALIGNED) * _ALIGNED
             yield Fault(
                 key,
-                f"rows of A or B of {problem.text} do not begin at multiples of 16 bytes, and grouped kernels load by TMA alone",
+                f"rows of A or B of {problem.text} do not begin at multiples of 16 bytes, and grouped kernels load only by TMA",
                 f"e.g. shape {aligned} with ld_pad {pad}, offset 0 and multiples of 16 bytes as strides",
                 {key: _aligned(written, aligned, pad)},
             )

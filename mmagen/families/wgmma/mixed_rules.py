@@ -94,7 +94,7 @@ def tile_breaches(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
     if spec.weights and tile[2] % CHUNK:
         yield Breach(
             ("tile", 2),
-            f"{tile[2]} columns are no whole chunks of {CHUNK}",
+            f"{tile[2]} columns are not whole chunks of {CHUNK}",
             f"a multiple of {CHUNK}",
             ({"tile": (tile[0], tile[1], k)} for k in mixed.depths(spec)),
         )

@@ -137,7 +137,8 @@ class WgmmaGemmPlan(GemmPlan):
             f"the tile has no more than {self.tile[1]}": tile_n >= self.tile[1],
             f"there is no {self.atom.name} of that N": with_columns(self.atom, tile_n) is None,
             f"each of {self.scheduler.cluster[0]} CTAs loads a share of B, whose rows are a multiple of 8": tile_n % share > 0,
-            "rows of D in a tile are no multiple of 16 bytes": self.d_row_major and tile_n * self.epilogue.out.bytes % line > 0,
+            "rows of D in a tile are not a multiple of 16 bytes": self.d_row_major
+            and tile_n * self.epilogue.out.bytes % line > 0,
         }
         return next((why for why, holds in reasons.items() if holds), "")
 

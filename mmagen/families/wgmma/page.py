@@ -160,7 +160,7 @@ def _pieces(plan: WgmmaGemmPlan, split: Pieces) -> list[pages.Row]:
     order = ", ".join(f"{a}*{b}" for a, b in split.products)
     layouts = ", ".join(f"{letter} {major} contiguous" for letter, major in (("A", split.a_major), ("B", split.b_major)))
     return [
-        ("of a call", f"f32, {layouts}, any alignment; split by a kernel before, into the workspace"),
+        ("of a call", f"f32, {layouts}, any alignment; split by a preceding kernel, to the workspace"),
         ("pieces", f"{split.count} bf16 of each element; of a k tile the columns of piece 0, then of the next"),
         ("products", f"{order}, in this order: piece of A times piece of B"),
         ("sums", "of a k tile in the tensor core, then added in f32" if plan.mainloop.promote else "in the tensor core"),

@@ -179,7 +179,7 @@ def rows_of_page() -> list[pages.Row]:
         ("groups", SIZES),
         (
             "tensor maps",
-            "a kernel before this one replaces pointer, extents and stride in copies of four, one set for each group",
+            "a preceding kernel replaces pointer, extents and stride in copies of the four maps, one set for each group",
         ),
         (
             "work tiles",

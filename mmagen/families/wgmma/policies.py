@@ -30,12 +30,12 @@ _RS = Policy("mmagen::Sm90MainloopRs<Config>", "sm90_mainloop_rs", "wgmma with A
 _SPARSE = Policy(
     "mmagen::Sm90MainloopSparse<Config>",
     "sm90_mainloop_sparse",
-    "sparse wgmma: TMA loads what is stored of A, its metadata and B into stages of shared memory",
+    "sparse wgmma: TMA loads A's values, its metadata and B to stages of shared memory",
 )
 _MIXED = Policy(
     "mmagen::Sm90MainloopMixed<Config>",
     "sm90_mainloop_mixed",
-    "converts weights of few bits to fragments of A in registers; each chunk's sum is scaled and added in f32 registers",
+    "converts narrow weights to fragments of A in registers; each chunk's sum is scaled and added in f32 registers",
 )
 _PIECES = Policy(
     "mmagen::Sm90MainloopPieces<Config>",
@@ -94,13 +94,13 @@ def _scheduler(scheduler: TileScheduler) -> Policy:
         return Policy(
             "mmagen::PointerTileScheduler<Config>",
             "sm90_tile_scheduler_pointers",
-            "persistent; finds the tiles of groups with matrices of their own",
+            "persistent; finds the tiles of groups of separate matrices",
         )
     if scheduler.grouped:
         return Policy(
             f"mmagen::GroupedTileScheduler<Config, mmagen::GroupSizes::{_SIZES[scheduler.grouped]}>",
             "sm90_tile_scheduler_grouped",
-            "persistent; finds the tiles of groups whose sizes lie in device memory",
+            "persistent; finds the tiles of groups whose sizes are in device memory",
         )
     if scheduler.shares_last_wave:
         always = "true" if scheduler.stream_k == "always" else "false"

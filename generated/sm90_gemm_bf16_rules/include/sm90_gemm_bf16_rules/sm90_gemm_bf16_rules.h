@@ -131,7 +131,7 @@ SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_run(co
 SM90_GEMM_BF16_RULES_API sm90_gemm_bf16_rules_status sm90_gemm_bf16_rules_can_run(const sm90_gemm_bf16_rules_args *args);
 
 /* Bytes of workspace that a call with these arguments can use on the current device, 0 for none.
- * It is for partial sums and copies of operands that TMA cannot address.
+ * It is for partial sums and copies of operands that do not meet TMA's alignment requirements.
  * Only extents, leading dimensions, strides and the alignment of A and B are read.
  * A workspace is aligned to 16 bytes, may have any contents, and must not be used by concurrent calls. Without one, or with
  * a smaller one, results are correct, but such problems are slower. */
