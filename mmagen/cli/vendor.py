@@ -37,6 +37,8 @@ def vendor(specs: Sequence[Path], into: Path, *, name: str | None, cutlass: bool
         drift = compare(files, into)
         for path in drift:
             show(f"{into / path} differs")
+        if drift:
+            show(f"mmagen: {into} differs from its specs; run mmagen vendor again", err=True)
         return ExitCode.INCORRECT if drift else ExitCode.OK
     before = _listed(into)
     written = write(files, into, force)
@@ -57,6 +59,10 @@ def _name(into: Path, name: str | None) -> str:
         raise UsageError(f"{name!r} is not a C identifier; {remedy}")
     if name in RESERVED_TARGETS:
         raise UsageError(f"{name!r} is the name of a target of every CMake build; give the library another one with --name")
+    if name.lower() == "cutlass":
+        raise UsageError(
+            f"{name!r}: the library's header would hide CUTLASS's cutlass/cutlass.h; give it another name with --name"
+        )
     return name
 
 

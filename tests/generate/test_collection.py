@@ -71,8 +71,8 @@ def test_a_second_run_updates_and_says_what_changed(tmp_path, capsys):
     assert json.loads((into / "mmagen.json").read_text())["name"] == "my_kernels"
     assert vendor(*two, "--into", into, capsys=capsys)[:2] == (0, f"{into}: hello_micro, fma_micro: up to date\n")
     assert vendor(*two, "--into", into, "--check", capsys=capsys)[:2] == (0, "")
-    code, said, _ = vendor(two[0], "--into", into, "--check", capsys=capsys)
-    assert code == 1 and f"{into}/src/fma_micro/fma_micro.cu differs\n" in said
+    code, said, hint = vendor(two[0], "--into", into, "--check", capsys=capsys)
+    assert code == 1 and f"{into}/src/fma_micro/fma_micro.cu differs\n" in said and "run mmagen vendor again" in hint
     code, said, _ = vendor(two[0], "--into", into, capsys=capsys)
     assert code == 0 and "  removed  src/fma_micro/fma_micro.cu\n" in said and "  changed  CMakeLists.txt\n" in said
     assert not (into / "src/fma_micro").exists() and (into / "include/my_kernels/my_kernels.h").is_file()
@@ -96,6 +96,8 @@ def test_what_is_no_place_or_name_is_refused(tmp_path, capsys):
     assert code == 2 and "'a-b' is not a C identifier; use letters, digits and _" in said
     code, _, said = vendor(spec, "--into", tmp_path / "test", capsys=capsys)  # which CMake refuses
     assert code == 2 and "'test' is the name of a target of every CMake build; give the library another one with --name" in said
+    code, _, said = vendor(spec, "--into", tmp_path / "CUTLASS", capsys=capsys)
+    assert code == 2 and "would hide CUTLASS's cutlass/cutlass.h; give it another name with --name" in said
     (tmp_path / "full").mkdir()
     (tmp_path / "full/own").touch()
     code, _, said = vendor(spec, "--into", tmp_path / "full", capsys=capsys)
