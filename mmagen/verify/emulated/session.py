@@ -25,9 +25,10 @@ from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import GemmPlan, OwnershipPlan, ProductPlan
 from mmagen.plan.trials import as_written, few_rows_problems
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import further_calls, host
+from mmagen.verify.emulated import choices, further_calls, host
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import with_findings
+from mmagen.verify.emulated.interface import interface_of
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.order import Order
@@ -248,6 +249,7 @@ def _multiply(task: Task) -> dict[str, Any]:
         for part in parts_of(task.product):
             part.check(task, data)
         further_calls.check(task)
+        _check_interface(task)
     outcome = _judged(task, data, written, reports)
     if task.takes_workspace:
         outcome["details"]["workspace"] = task.workspace
@@ -304,7 +306,16 @@ def _pointers(task: Task) -> dict[str, Any]:
 
     if task.checks:
         further_calls.check(task)
+        _check_interface(task)
     return judge(task)
+
+
+def _check_interface(task: Task) -> None:
+    """Raises HostError where the C interface does not do what its header says, or a library chooses another config."""
+    interface = interface_of(task)
+    if broken := [*interface.broken(), *choices.wrong(interface)]:
+        more = f"; {len(broken) - 1} more" if len(broken) > 1 else ""
+        raise HostError(f"the C interface: {broken[0]}{more}")
 
 
 _JUDGES = {"product": _multiply, "pointers": _pointers, "instruction": _instruction, "ownership": _ownership}
