@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from mmagen.mma.atoms import ElementType
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.tiling import Tile
 from mmagen.spec.model import Problem
@@ -17,7 +18,7 @@ _ALIGNED = 16  # elements: a multiple of every vector
 _RAGGED = 5
 _ROUNDS = 257  # more than a counter of 8 bits holds
 _LINES = 13  # of a small problem that is not aligned
-FAR = 2**28  # elements: the ninth of the lines that lie so far apart begins behind 2**31
+FAR = 2**29  # elements: the ninth of the lines that lie so far apart begins at 2**32
 _MOST_RESULTS = 2**20  # of a problem, residues of tiles included: a second of emulation
 _MOST_PRODUCTS = 2**24  # of a tile with _ROUNDS k tiles
 
@@ -29,7 +30,7 @@ class Paths:
     operands, result: the modes along which A and B lie in memory, and that of D. vector: elements of 16 bytes, of the smallest
     type. group: rows of tiles, of clusters, in a band. splits: CTAs that share the K of a tile. tma: operands are loaded by TMA
     where they are aligned. turns: consumer warpgroups that compute a tile each; 1 where they share it. persistent: a CTA
-    computes several tiles.
+    computes several tiles. halves: elements of A, B and D in 8 bytes, 0 where one takes 16.
     """
 
     tile: Tile
@@ -43,6 +44,7 @@ class Paths:
     tma: bool = False
     turns: int = 1
     persistent: bool = False
+    halves: tuple[int, int, int] = (0, 0, 0)
 
     @classmethod
     def of(cls, plan: GemmPlan, *, tma: bool = False, turns: int = 1) -> Paths:
@@ -61,6 +63,7 @@ class Paths:
             tma=tma,
             turns=turns,
             persistent=scheduler.persistent,
+            halves=(_half(plan.operand("A").element), _half(plan.operand("B").element), _half(plan.epilogue.out)),
         )
 
     def tiles(self, problem: Problem) -> tuple[int, int, int]:
@@ -71,7 +74,13 @@ class Paths:
 
     def is_aligned(self, problem: Problem) -> bool:
         """Does the kernel for aligned rows compute it? Those of A and B alone count."""
-        return self._in_vectors(problem, self.operands)
+        return self._in_vectors(problem, self.operands) and not any(self.begins_between(problem, name) for name in "ab")
+
+    def begins_between(self, problem: Problem, matrix: str) -> bool:
+        """Do some matrices of "a" or "b" in a batch begin between multiples of 16 bytes because of their batch stride?"""
+        half = self.halves["ab".index(matrix)]
+        stride = getattr(problem, f"batch_stride_{matrix}") or 0
+        return problem.batch > 1 and half > 0 and stride % (2 * half) != 0
 
     def stores_vectors(self, problem: Problem) -> bool:
         """Do all rows of D begin at 16-byte boundaries?"""
@@ -105,6 +114,12 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         f"{count} {what}" for what, n in (("rows", rows), ("columns", columns), ("batches", problem.batch)) for count in _few(n)
     }
     own |= {f"{count} k tiles" for count in _few(k_tiles)}
+    of_last = (extent % of_tile for extent, of_tile in zip(problem.shape, paths.tile, strict=True))
+    own |= {
+        f"a single element along {name} in the last of several tiles"
+        for name, left in zip("MN", of_last, strict=False)
+        if left == 1
+    }
     if whole[0] and not whole[2] and k_tiles > 1:
         own.add("whole tiles of rows, the last of several k tiles with a residue")
     if k_tiles // paths.splits > paths.stages:
@@ -137,13 +152,21 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
                 own.add(f"tiles between the first and the last along {mode}")
         if all(f"tiles between the first and the last along {mode}" in own for mode in "MN") and not whole[2]:
             own.add("tiles between the first and the last along both, K with a residue")
+    own |= {f"{name.upper()} alone unaligned, by 8 bytes" for name in "ab" if paths.begins_between(problem, name)}
     if problem.alpha != 1:
         own.add("alpha")
     if problem.offset:
         own.add("pointers to single elements")
     if problem.ld_pad:
         own.add("rows that end within 16 bytes")
+    if half := paths.halves[2]:
+        along = problem.m if paths.result == "M" else problem.n
+        own |= {"rows of D that end at 8 bytes"} if along % (2 * half) == half else set()
     return frozenset(f"{'aligned' if is_aligned else 'unaligned'}: {feature}" for feature in own)
+
+
+def _half(element: ElementType) -> int:
+    return _VECTOR_BYTES // 2 // element.bytes
 
 
 def _few(count: int) -> Iterator[str]:
@@ -164,12 +187,15 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     rows = min(m_cluster * paths.group, _MOST_RESULTS)  # of a band; more are not emulated
     if paths.tma:
         # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
-        yield Problem(shape=(rows + _ALIGNED, n_cluster + _ALIGNED, k), batch=2)
+        more = _ALIGNED if "M" in paths.operands | {paths.result} else 1  # the last tile has one row, unless rows are not lines
+        yield Problem(shape=(rows + more, n_cluster + _ALIGNED, k), batch=2)
+        if more == 1:
+            yield Problem(shape=(m + 1, _ALIGNED, k))
         # An odd extent along which D alone lies, in several tiles, and one along which A or B does, in one.
         for mode in sorted(paths.operands ^ {paths.result}):
             several = {"M": m + _ALIGNED, "N": n_cluster + _ALIGNED, "K": 2 * k}
             extents = several if mode == paths.result else {"M": max(m - _ALIGNED, _ALIGNED), "N": n, "K": k}
-            odd = extents | {mode: extents[mode] - _RAGGED}
+            odd = extents | {mode: extents[mode] - (_ALIGNED - 1 if mode == paths.result else _RAGGED)}
             yield Problem(shape=(odd["M"], odd["N"], odd["K"]), beta=2.0 if mode == paths.result else 0.0)
         # All extents odd; of both halves of a wgmma's rows some are outside. A k tile has neither the begin nor the end of K.
         yield Problem(shape=(_less(m), _less(n), 3 * k - _RAGGED), beta=2.0)
@@ -194,7 +220,7 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     else:
         yield Problem(shape=(_ALIGNED, _ALIGNED, _ALIGNED), offset=1, beta=1.0)
         # Aligned operands with a D that is not, and the reverse.
-        yield Problem(shape=(m, n, k), batch=2, batch_stride_d=m * n + 1, beta=1.0)
+        yield Problem(shape=(m, n, k), batch=2, batch_stride_d=m * n + max(paths.halves[2], 1), beta=1.0)
         yield Problem(shape=(m, n + 1, k + 1) if paths.result == "M" else (m + 1, n, k + 1), beta=1.0)
     # One A and one B for a whole batch, and a C whose matrices begin anywhere beside a D of vectors: the reverse is above.
     odd_stride = (m + _ALIGNED) * (n + _ALIGNED) + 1
@@ -202,6 +228,12 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     # Lines and matrices so far apart that offsets of 32 bits wrap around.
     for shape in ((_ALIGNED,) * 3, (_LINES, _LINES - 2, _LINES)):
         yield Problem(shape=shape, batch=3, ld_pad=FAR, beta=1.0)
+    # One operand aligned to 8 bytes beside one aligned to 16: each is to be asked for, and for no less. Lines end at 8 bytes too.
+    half = paths.halves[2]
+    for name, of_operand in zip("ab", paths.halves, strict=False):
+        if of_operand:
+            alone = Problem(shape=(_ALIGNED + half,) * 3, batch=2, ld_pad=(_ALIGNED - half) % _ALIGNED)
+            yield alone.model_copy(update={f"batch_stride_{name}": 8 * _ALIGNED**2 + of_operand})
     yield Problem(shape=(1, 1, 1))
 
 

@@ -116,7 +116,7 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     ragged = Problem(shape=(rows, 37, long_enough(36_000, 37) + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
     columns, long = 21, long_enough(36_000, 21) + 5
     last_line = max(min(rows, columns) - 1, 1)  # of D, whichever its contiguous mode is
-    far = -(-(2**31) // (64 * last_line)) * 64
+    far = -(-(2**32) // (64 * last_line)) * 64
     pad = 11 + (far if long * far <= _MOST_FAR else 0)
     odd = Problem(
         shape=(rows, columns, long),
@@ -133,10 +133,14 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
 def copied_problems(tile: Tile, element_bytes: int) -> tuple[Problem, ...]:
     """A sum of operands that TMA cannot address, so long that their copy to a workspace pays. Their lines end after the first
     element of a vector, of which each other one is then a zero; along K these are the last of nine k tiles, so that copies have no
-    padding. Lines lie far apart, and of a B that a batch shares there is one copy."""
+    padding. Lines lie far apart, and of a B that a batch shares there is one copy. Then a B that alone is copied."""
     m, n, k = tile
     shape = (max(m - 15, 1), max(n - 15, 1), 9 * k - 16 // element_bytes + 1)
-    return (Problem(shape=shape, batch=2, batch_stride_b=0, ld_pad=FAR, offset=1, beta=1.0),)
+    alone = 9 * k * n + 8 // element_bytes
+    return (
+        Problem(shape=shape, batch=2, batch_stride_b=0, ld_pad=FAR, offset=1, beta=1.0),
+        Problem(shape=(16, n, 9 * k), batch=2, batch_stride_b=alone),
+    )
 
 
 def few_rows_problems(element_bytes: int) -> tuple[Problem, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mmagen.verify.emulated.interface import interface_of
 from mmagen.verify.emulated.session import tasks
 from tests.support.address_range import FAR_APART, TOO_LARGE, ExtremeCalls
-from tests.support.interface import interface_of
 
 pytestmark = pytest.mark.nvcc
 

@@ -14,7 +14,7 @@ import pytest
 
 from mmagen.cli.build import build
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from tests.support.interface import Status
+from mmagen.verify.emulated.statuses import Status
 
 pytestmark = pytest.mark.nvcc
 

@@ -35,6 +35,8 @@ pytestmark = pytest.mark.nvcc
 _HOST = (
     "gemm_arguments",
     "gemm_launch",
+    "mmagen/interface",
+    "mmagen/status",
     "micro_launch",
     "sm90_launch",
     "mmagen/tile_scheduler",
@@ -116,6 +118,8 @@ _FAULTS_OF_EVERY_RUN = (
     "sparse_selector",
     "corner_sm80_line_offsets_of_32_bits",
     "corner_sm80_epilogue_wide_by_d_alone",
+    "call_wide_by_a_alone",
+    "call_short_lines_are_those_of_a",
     "corner_epilogue_never_saturated",
     "producer_elected_is_not_lane_zero",
 )

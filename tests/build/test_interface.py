@@ -1,4 +1,4 @@
-"""The C interface of compiled projects keeps what its header promises: see tests/support/interface.py."""
+"""The C interface of compiled projects keeps what its header promises: see mmagen/verify/emulated/interface.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from mmagen.verify.emulated.interface import interface_of
 from mmagen.verify.emulated.session import tasks
-from tests.support.interface import interface_of
 
 pytestmark = pytest.mark.nvcc
 

@@ -26,7 +26,7 @@ from mmagen.host_runtime.library import CapturedLaunch, Device, HostLibrary, Rep
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from tests.support.interface import Status
+from mmagen.verify.emulated.statuses import Status
 
 pytestmark = pytest.mark.nvcc
 

@@ -20,9 +20,9 @@ from mmagen.plan.plans import ProductPlan
 from mmagen.plan.trials import products
 from mmagen.spec.load import load
 from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated.interface import interface_of
 from mmagen.verify.emulated.session import run_task, tasks
 from tests.mutants.sites import Mutant, specs_of
-from tests.support.interface import interface_of
 from tests.support.mutations import project
 
 KILLED, NOT_COMPILED, SURVIVED, EQUIVALENT, HUNG = "killed", "does not compile", "survived", "same code", "out of time"

@@ -193,8 +193,30 @@ def test_copies_end_without_padding():
     for name in ("sm90_gemm_bf16_tn", "sm90_gemm_e4m3_precise"):
         it = planned(SPECS / f"{name}.yaml")
         it = it.configs[0].plan if it.configs else it
-        (problem,) = copied_problems(it.tile_of_d, size := it.operands[0].element.bytes)
+        problem, alone = copied_problems(it.tile_of_d, size := it.operands[0].element.bytes)
         assert problem.k * size % 16 == size and -(-problem.k * size // 16) * 16 % 128 == 0
+        assert alone.batch_stride_b * size % 16 == 8 and alone.k * size % 16 == 0
+
+
+@pytest.mark.parametrize("name, tma", [("sm80_gemm_classic", False), ("sm90_gemm_bf16_pingpong", True)])
+def test_each_operand_is_asked_for_its_alignment_alone(name, tma):
+    it = planned(SPECS / f"{name}.yaml")
+    paths = Paths.of(it, tma=tma)
+    assert paths.halves == (4, 4, 4)
+    problems = [problem for problem, _ in family_of(it).trials(it).cases]
+    for letter, other in ("ab", "ba"):
+        alone = [one for one in problems if paths.begins_between(one, letter) and not paths.begins_between(one, other)]
+        assert any(f"unaligned: {letter.upper()} alone unaligned, by 8 bytes" in features(paths, one) for one in alone)
+        assert not any(paths.is_aligned(one) for one in alone)
+    found = frozenset().union(*(features(paths, one) for one in problems))
+    assert "unaligned: rows of D that end at 8 bytes" in found
+    if tma:
+        singles = {f"aligned: a single element along {mode} in the last of several tiles" for mode in "MN"}
+        assert singles <= found
+
+
+def test_elements_of_16_bytes_have_no_half():
+    assert Paths.of(planned(SPECS / "sm90_gemm_c64_nt.yaml")).halves == (0, 0, 0)
 
 
 def test_uniform_inputs_are_not_for_the_kernel_of_unaligned_operands():

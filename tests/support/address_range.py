@@ -1,6 +1,6 @@
 """Calls with extreme extents and strides: what a project's C interface must say of them, by a model of its limits in whole numbers.
 
-It is asked of the project's own host code, by way of the stand-in for the CUDA runtime (tests/support/interface.py).
+It is asked of the project's own host code, by way of the stand-in for the CUDA runtime (mmagen/verify/emulated/interface.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from itertools import combinations
 
 from mmagen.host_runtime.library import Reply, call, text
 from mmagen.plan.plans import GemmPlan
-from tests.support.interface import LARGEST, Interface
+from mmagen.verify.emulated.interface import Interface
+from mmagen.verify.emulated.interface_calls import LARGEST
 
 # What an argument may be: legal extents, strides of which a few fit, and what wraps around when it is multiplied.
 VALUES = (1 << 20, 1 << 30, 1 << 31, 1 << 36, 1 << 40, 1 << 60, (1 << 62) + 16, (1 << 63) - 1, -1, -(1 << 63))
@@ -71,7 +72,7 @@ class ExtremeCalls:
     def base(self) -> dict[str, int]:
         """What all calls have but for what they change: strides that are large, and legal."""
         plan = self.interface.task.product
-        struct = self.interface._struct.from_buffer_copy(self._good)
+        struct = self.interface.calls.struct.from_buffer_copy(self._good)
         given = {name: int(getattr(struct, name)) for name, kind in _members(type(struct)) if kind is ctypes.c_int64}
         for name in given:
             if name.startswith("ld"):
@@ -86,12 +87,12 @@ class ExtremeCalls:
 
     @cached_property
     def _good(self) -> bytes:
-        return self.interface._good()
+        return self.interface.calls.good
 
     @cached_property
     def _bytes(self) -> dict[str, int]:
         """Of an element."""
-        data = self.interface._operands()
+        data = self.interface.calls.data
         return {name: getattr(data, "d" if name == "c" else name).view.itemsize for name in "abcd"}
 
     @property
@@ -126,10 +127,10 @@ class ExtremeCalls:
         for at in range(0, len(calls), _AT_ONCE):
             some = calls[at : at + _AT_ONCE]
             words = [directives(self._arguments(self.base | changes)) for changes in some]
-            yield some, self.interface._ask([word for one in words for word in one])
+            yield some, self.interface.ask([word for one in words for word in one])
 
     def _arguments(self, values: Changes) -> bytes:
-        struct = self.interface._struct.from_buffer_copy(self._good)
+        struct = self.interface.calls.struct.from_buffer_copy(self._good)
         for name, value in values.items():
             setattr(struct, name, value)
         return bytes(struct)
@@ -149,7 +150,7 @@ class ExtremeCalls:
             contiguous = plan.majors["abd".index("d" if name == "c" else name)] in "KN" and name != "b"
             contiguous = contiguous or (name == "b" and plan.majors[1] == "K")
             row, lines = (across, rows) if contiguous else (rows, across)
-            stacked = self.interface._stacked and name != "b"
+            stacked = self.interface.calls.stacked and name != "b"
             between = "" if stacked or not plan.any_shape else f"batch_stride_{name}"
             found[name] = Matrix(row, lines, self._bytes[name], f"ld{name}", between)
         for one in plan.arguments.tensors:

@@ -29,6 +29,7 @@ from tests.support import (
     mutations_tile_n,
 )
 from tests.support.mutation import EMULATOR, GPU, Mutation, one
+from tests.support.mutations_calls import FAULTS as CALL_FAULTS
 from tests.support.mutations_complex import FAULTS as COMPLEX_FAULTS
 from tests.support.mutations_corners import FAULTS as CORNER_FAULTS
 from tests.support.mutations_epilogue import FAULTS as EPILOGUE_FAULTS
@@ -55,6 +56,8 @@ _REACH = tuple(
 _CORNERS = tuple(
     one(f"corner_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *fault, seen in CORNER_FAULTS
 )
+
+_CALLS = tuple(one(f"call_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *fault, seen in CALL_FAULTS)
 
 _FEW_ROWS = tuple(
     one(f"few_rows_{name}", "few_rows", "sm90_few_rows", old, new, problem, seen, where=(EMULATOR,))
@@ -112,6 +115,7 @@ MUTATIONS = (
     *_PIECES,
     *_COMPLEX,
     *_CORNERS,
+    *_CALLS,
     *_PRODUCERS,
     *_BEYOND_DENSE,
 )

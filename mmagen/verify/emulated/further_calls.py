@@ -1,5 +1,5 @@
 """Calls that no problem makes: a K of 0, groups that are not legal, infinities in pieces, an alpha and a beta of all bits, results
-that D's type cannot hold. Once for each kernel."""
+that D's type cannot hold, and results below its normal numbers. Once for each kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mmagen.mma.ranges import LARGEST
 from mmagen.plan.operations import as_applied, columns_of_element
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import groups, nan_row, pointers, rare_values, short_workspace
+from mmagen.verify.emulated import groups, nan_row, not_finite, pointers, rare_values, short_workspace
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import with_findings
 from mmagen.verify.emulated.formats import as_stored, is_integer
@@ -26,6 +26,7 @@ from mmagen.verify.emulated.parts import Call
 from mmagen.verify.emulated.product import in_place, multiply, multiply_in
 from mmagen.verify.emulated.task import Task
 
+_FEW = 16  # rows and columns of a call that asks for values alone
 _ROWS = 80  # that a call with illegal groups has room for
 _MOST_INT = 2**31 - 1
 # Three windows of the tile scheduler's 32 groups. The end of each group is the next one's begin. Of the other windows' groups those
@@ -37,6 +38,7 @@ _KEEPING = ("alpha", "beta_c")  # operations that keep the sums where alpha is 1
 # And those that do so where what they add is 0, or but for relu.
 _KEEPING_WITH_ZEROS = (*_KEEPING, "bias", "add", "relu", "amax", "row_sums", "column_sums")
 _LARGEST_F32 = 3.4028234663852886e38
+_SUBNORMAL = {"e4m3": -9, "e5m2": -16, "f16": -24, "bf16": -133, "f32": -149}  # exponents of the least numbers above 0
 # Operations whose results are as large as what they are given.
 _LINEAR = (*_KEEPING, "bias", "relu", "clamp", "saturate", "amax")
 _SIZES = (5, -1, _ROWS + 1, _ROWS, 0, _MOST_INT, -_MOST_INT - 1, 3, *(0,) * 24, _ROWS + 1, 7, -1)
@@ -66,11 +68,17 @@ def check(task: Task) -> None:
         return
     _raise("a workspace that is too short", short_workspace.check(task))
     _raise("a NaN in A", nan_row.check(task, given))
+    for problem in not_finite.problems(plan):
+        _raise("infinities and NaNs in A and B", not_finite.check(task, problem))
     if not usual.groups:
         _check_in_place(task)
     if alpha := _alpha_beyond(plan):
         problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, **given})
         _judge(task, problem, "results that D's type cannot hold", lambda call, _: call)
+    if alpha := _alpha_below(plan):
+        given = {"groups": [_FEW - 1, 1]} if usual.groups else {}
+        problem = Problem.model_validate({"shape": (_FEW, _FEW, k), "alpha": alpha, **given})
+        _judge(task, problem, "results below D's normal numbers", lambda call, _: call)
     if plan.spec.split and all(one.word in _KEEPING_WITH_ZEROS for one in plan.epilogue.operations):
         _check_rare_values(task)
     if usual.groups:
@@ -102,13 +110,25 @@ def _scalars_of_all_bits(plan: GemmPlan) -> tuple[float, float]:
 def _alpha_beyond(plan: GemmPlan) -> float:
     """A power of two by which some sums of small integers, of either sign, become larger than D's largest number; 0 where no
     problem asks for that."""
-    words, out = {one.word for one in plan.epilogue.operations or ()}, plan.epilogue.out.word
-    scaled = not words or "alpha" in words
-    if not scaled or not words <= set(_LINEAR) or plan.epilogue.scalar.word != "f32":
+    if not _is_linear(plan):
         return 0.0
+    words, out = {one.word for one in plan.epilogue.operations or ()}, plan.epilogue.out.word
     largest = LARGEST.get(out, _LARGEST_F32 if "saturate" in words else 0.0)
     # The sums of K products differ from their mean by about the square root of K, and more.
     return 2.0 ** math.floor(math.log2(largest / math.sqrt(plan.tile[2]))) if largest else 0.0
+
+
+def _alpha_below(plan: GemmPlan) -> float:
+    """The least number above 0 of D's type, by which sums of small integers become subnormal ones; 0 where no problem asks for
+    that."""
+    exponent = _SUBNORMAL.get(plan.epilogue.out.word)
+    return 2.0**exponent if exponent is not None and _is_linear(plan) else 0.0
+
+
+def _is_linear(plan: GemmPlan) -> bool:
+    """Are results proportional to an alpha of f32, but for bounds?"""
+    words = {one.word for one in plan.epilogue.operations or ()}
+    return (not words or "alpha" in words) and words <= set(_LINEAR) and plan.epilogue.scalar.word == "f32"
 
 
 def _check_rare_values(task: Task) -> None:
@@ -147,6 +167,8 @@ def _check_pointers(task: Task) -> None:
     _judge_pointers(task, "an alpha and a beta of all bits", alpha, beta)
     if alpha := _alpha_beyond(cast(GemmPlan, plan)):
         _judge_pointers(task, "results that D's type cannot hold", alpha, 0.0)
+    if alpha := _alpha_below(cast(GemmPlan, plan)):
+        _judge_pointers(task, "results below D's normal numbers", alpha, 0.0)
 
 
 def _check_without_arrays(task: Task, problem: Problem) -> None:

@@ -89,7 +89,7 @@ def uses_more(task: Task, arguments: bytes, more: bytes, count: int) -> bool:
     found = _repeated(task, arguments, more, arguments)
     if len(found) != 3 * count:
         return True
-    return any(map(_is_other, found[:count], found[count : 2 * count], found[2 * count :]))
+    return any(map(is_other, found[:count], found[count : 2 * count], found[2 * count :]))
 
 
 def draws_anew(task: Task, arguments: bytes) -> bool:
@@ -123,7 +123,8 @@ def _repeated(task: Task, *structs: bytes) -> list[CapturedLaunch]:
     return _ask(task, sharing(task), calls).launches
 
 
-def _is_other(first: CapturedLaunch, other: CapturedLaunch, again: CapturedLaunch) -> bool:
+def is_other(first: CapturedLaunch, other: CapturedLaunch, again: CapturedLaunch) -> bool:
+    """Does a launch differ from that of the same call, `first` and `again`, in more than the words that each draws anew?"""
     if replace(first, params=b"") != replace(other, params=b"") or len(first.params) != len(other.params):
         return True
     places = range(0, len(first.params), _WORD)
@@ -133,11 +134,14 @@ def _is_other(first: CapturedLaunch, other: CapturedLaunch, again: CapturedLaunc
 
 def scalars_in_memory(task: Task, memory: GlobalMemory) -> dict[str, int]:
     """Those of alpha and beta that the epilogue has in device memory, for the small integers of a kernel of any shape; elsewhere
-    they come from the host. A beta of 0 stays there: with one in device memory there must be a C."""
+    they come from the host. A beta of 0 stays there: with one in device memory there must be a C. So does an alpha of 1 beside
+    another beta, which then lies in device memory alone."""
     epilogue = task.product.epilogue
     if task.distribution != "small_int" or not task.product.any_shape:
         return {}
-    values = {"alpha": task.problem.alpha} | ({"beta": task.problem.beta} if task.problem.beta else {})
+    problem = task.problem
+    values = {"alpha": problem.alpha} if problem.alpha != 1 or not problem.beta else {}
+    values |= {"beta": problem.beta} if problem.beta else {}
     return {
         f"{name}_device": memory.allocate(
             f"{name}_device", encode(np.array([float(value)]), epilogue.scalar.word), writable=False

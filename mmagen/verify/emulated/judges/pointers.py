@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmagen.verify.emulated import further_calls, pointers
+from mmagen.verify.emulated import further_calls, pointers, promises
 from mmagen.verify.emulated.task import Task
 
 
@@ -12,4 +12,5 @@ def judge(task: Task) -> dict[str, Any]:
     """The outcome for the record. Raises EmulationError and HostError."""
     if task.checks:
         further_calls.check(task)
+        promises.check(task)
     return pointers.judge(task)

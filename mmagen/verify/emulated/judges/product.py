@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mmagen.verify.emulated import further_calls
+from mmagen.verify.emulated import further_calls, promises
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import with_findings
 from mmagen.verify.emulated.matrices import operands
@@ -21,6 +21,7 @@ def judge(task: Task) -> dict[str, Any]:
         for part in parts_of(task.product):
             part.check(task, data)
         further_calls.check(task)
+        promises.check(task)
     found = compare(task.product, task.problem, data, written, task.distribution)
     outcome: dict[str, Any] = {
         "max_abs_err": found.max_abs_err,

@@ -1,110 +1,28 @@
-"""What the C interface of a project that multiplies promises in its header: statuses, and when nothing is launched.
-
-It is asked of the project's own host code, by way of the stand-in for the CUDA runtime.
-"""
+"""Calls of the C interface of a project that multiplies, right ones and wrong ones, and what its header says of each."""
 
 from __future__ import annotations
 
-import ctypes
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from functools import cached_property
 
 from mmagen.core.targets import capability
-from mmagen.host_runtime.arguments import Arguments, Info, info_bytes, struct_of
-from mmagen.host_runtime.entries import entries_of
-from mmagen.host_runtime.library import Device, HostError, Reply, call, text
-from mmagen.plan.budgets import SMEM_PER_BLOCK
-from mmagen.plan.plans import GemmPlan
-from mmagen.spec.model import Problem
+from mmagen.host_runtime.arguments import Arguments, struct_of
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import Operands
+from mmagen.verify.emulated.statuses import Status
 from mmagen.verify.emulated.task import Task
-
-
-class Status(IntEnum):
-    """Of the header, without the library's name."""
-
-    SUCCESS = 0
-    CUDA_ERROR = 1
-    NO_DRIVER = 2
-    OLD_DRIVER = 3
-    NO_DEVICE = 4
-    WRONG_DEVICE = 5
-    SMALL_DEVICE = 6
-    NULL_ARGS = 16
-    STRUCT_SIZE = 17
-    FIXED_SHAPE = 18
-    TOO_MANY_TILES = 19
-    WRONG_STREAM = 20
-    FOREIGN_MEMORY = 21
-    NEGATIVE_M = 32
-    NEGATIVE_N = 33
-    NEGATIVE_K = 34
-    NEGATIVE_BATCH = 35
-    TOO_LARGE_M = 40
-    TOO_LARGE_N = 41
-    TOO_LARGE_K = 42
-    NULL_A = 48
-    NULL_B = 49
-    NULL_C = 50
-    NULL_D = 51
-    NULL_METADATA_A = 52
-    NULL_SCALE_A = 53
-    NULL_SCALE_B = 54
-    MISALIGNED_A = 64
-    MISALIGNED_B = 65
-    MISALIGNED_C = 66
-    MISALIGNED_D = 67
-    MISALIGNED_METADATA_A = 68
-    MISALIGNED_SCALE_A = 69
-    MISALIGNED_SCALE_B = 70
-    MISALIGNED_ALPHA = 71
-    MISALIGNED_BETA = 72
-    MISALIGNED_WORKSPACE = 73
-    SHORT_WORKSPACE = 74
-    SHORT_LDA = 80
-    SHORT_LDB = 81
-    SHORT_LDC = 82
-    SHORT_LDD = 83
-    ALPHA_NOT_INTEGER = 96
-    BETA_NOT_INTEGER = 97
-    SHARED_D = 98
-    NEGATIVE_STRIDE_A = 128
-    NEGATIVE_STRIDE_B = 129
-    NEGATIVE_STRIDE_C = 130
-    NEGATIVE_STRIDE_D = 131
-    NULL_TENSOR = 112
-    MISALIGNED_TENSOR = 113
-    SHORT_TENSOR = 114
-    SHARED_TENSOR = 115
-    UNUSED_ALPHA = 116
-    UNUSED_BETA = 117
-    ODD_N = 118
-    NEGATIVE_TENSOR = 119
-    TOO_LARGE_A = 168
-    TOO_LARGE_B = 169
-    TOO_LARGE_C = 170
-    TOO_LARGE_D = 171
-    TOO_LARGE_TENSOR = 172
-    TOO_LARGE_MATRIX = 173
-    NEGATIVE_MATRIX = 174
-    FAR_APART_A = 176
-    FAR_APART_B = 177
-    FAR_APART_TENSOR = 178
-
 
 # Of kernels for groups, or sparse ones, alone.
 _GROUP_SIZES, _NOT_FOR_TMA, _NEGATIVE_STRIDE_METADATA = 160, 161, 132
 LARGEST = 2**31 - 16385  # of an extent, as the header says
 _WRAPPING = 2**62 + 16  # a leading dimension that 64 bits hold, and not its bytes; modulo 2^64 they are few
-_LARGEST_STRUCT = 4096  # bytes, as interface.cuh says
-_CLUSTERS, _STREAM, _ROOM, _SCALARS, _C = 1 << 24, 0x5000, 1 << 40, 0x900000, 3 << 20
-_FEW_CLUSTERS = 5  # which share a last wave
+ROOM = 1 << 40  # bytes of a workspace
+_SCALARS, _C = 0x900000, 3 << 20
 # Of cudaError_t.
-_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, _NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
+_INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
 _INVALID_HANDLE, _LAUNCH_FAILURE = 400, 719
 
 
@@ -114,7 +32,7 @@ class Case:
     cudaGetLastError has afterwards; error: that of NAME_cuda_error. says: what the sentence must contain."""
 
     status: int
-    changes: dict[str, float]
+    changes: Mapping[str, float]
     before: str = ""
     left: int = 0
     launches: int | None = None
@@ -130,150 +48,69 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Interface:
-    """The C interface of a compiled project. task: any problem of a kernel that multiplies."""
+class Calls:
+    """Calls of the library of a kernel that multiplies. task: any problem of it; its matrices are those of the calls, unless a call
+    changes them."""
 
     task: Task
 
-    def broken(self) -> list[str]:
-        """Each promise that the host code does not keep, in words; [] if all are kept."""
-        found = [f"{case}: {got}" for case in self._cases() if (got := self._outcome(case)) != case.expected]
-        found += self._about_memory() + self._about_copies() + self._about_no_workspace()
-        return found + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
-
-    def _outcome(self, case: Case) -> tuple[int, ...] | str:
-        """What came of it; in words if a call crashes or the sentence is not as it must be."""
-        arguments, symbol = self._arguments(case.changes), self.task.symbol
-        # can_run comes last: an error that a launch leaves behind in the runtime does not concern it.
-        run = [*call(self.task.run_symbol, arguments, _STREAM), *text(symbol("error_text")), *call(symbol("cuda_error"))]
-        try:
-            reply = self._ask([*case.before.split(), *run, *call(symbol("can_run"), arguments)])
-        except HostError as error:
-            return str(error)
-        if self._is_behind and reply.values[0] not in (0, reply.values[2]):
-            pass  # called past the boundary that keeps sentences
-        elif case.says not in reply.texts[0] or (case.status and len(reply.texts[0]) < 8):
-            return f"says {reply.texts[0]!r}"
-        error = case.error if self._is_behind else reply.values[1]
-        launches = len(reply.launches)
-        if reply.values[0] == Status.SUCCESS:  # of a call that is refused none may be made
-            launches = self._of_the_product(launches)
-        return reply.values[0], reply.values[2], reply.left[0], launches, error
-
-    def _of_the_product(self, launches: int) -> int:
-        """Of so many launches of a call those that multiply: another may prepare operands before, or add up sums behind."""
-        own = max(launches - bool(self.task.product.needs_workspace), 0)
-        plan = self.task.product
-        return min(own, 1) if isinstance(plan, GemmPlan) and plan.scheduler.workspace_splits is not None else own
-
-    def _about_memory(self) -> list[str]:
-        """can_run names a pointer to memory that the device does not reach."""
-        found = []
-        for name, place in self._places().items() if not self._is_behind else ():
-            for device, why in (
-                (1, "memory of device 1, which the current device, 0, does not reach"),
-                (-2, "that device 0 reaches"),
-            ):
-                symbol, read = self.task.symbol, name != "c"  # beta is 0
-                asked = [*call(symbol("can_run"), self._with_all()), *text(symbol("error_text"))]
-                reply = self._ask(["foreign", str(place), str(device), *asked])
-                status = Status.FOREIGN_MEMORY if read else Status.SUCCESS
-                if reply.values != [status] or (
-                    read and not (reply.texts[0].startswith(f"{name} is ") and why in reply.texts[0])
-                ):
-                    found.append(f"memory of {name} elsewhere ({device}): {reply.values} {reply.texts}")
-        return found
-
-    def _about_copies(self) -> list[str]:
-        """Operands that TMA cannot address are copied where that pays, but for no call that is refused."""
-        of = self.task.library or self.task.product
-        if self._is_behind or not isinstance(of, GemmPlan) or not of.copies_operands:
-            return []
-        odd = {"k": 1 << 14, "lda": (1 << 15) + 1, "ldb": (1 << 15) + 1}
-        odd |= {f"ld_{one.name}": 1 << 15 for one in self.task.product.arguments.tensors if one.pitched}
-
-        def launched(changes: dict[str, float]) -> list[str]:
-            reply = self._ask(call(self.task.run_symbol, self._arguments(odd | changes), _STREAM))
-            found.extend(f"{one.entry} is launched with {one.block[0]} threads" for one in reply.launches if one.block[0] % 32)
-            return [one.entry for one in reply.launches]
-
-        found: list[str] = []
-        good, refused = launched({}), launched({"d": 0})
-        if not good or "copy_operands" not in good[0]:
-            found.append(f"launches for operands that are to be copied: {good}")
-        return found + ([f"launches for a call that is refused: {refused}"] if refused else [])
-
-    def _about_no_workspace(self) -> list[str]:
-        """A workspace that is NULL has no bytes, whatever the call says."""
-        if self.task.product.needs_workspace:
-            return []  # such a call is refused
-        long: dict[str, float] = {"k": 1 << 13, "lda": 1 << 13, "ldb": 1 << 13} if self.task.product.any_shape else {}
-        calls = [self._arguments(long | {"workspace": 0, "workspace_bytes": size}) for size in (0, _ROOM)]
-        replies = [self._ask(call(self.task.run_symbol, one, _STREAM), clusters=_FEW_CLUSTERS) for one in calls]
-        made = [[(one.entry, one.grid, one.params) for one in reply.launches] for reply in replies]
-        return [] if made[0] == made[1] else ["launches without a workspace that depend on its bytes"]
-
     @property
-    def _stacked(self) -> bool:
+    def stacked(self) -> bool:
         """Do the rows of all groups lie in one matrix? The batch strides of A, C and D are then not read."""
         return self.task.product.spec.grouped == "contiguous"
 
     @property
-    def _has_pointers(self) -> bool:
+    def has_pointers(self) -> bool:
         """Has each group matrices of its own? a to d are then arrays of pointers, and batch strides are not read."""
         return self.task.product.spec.grouped == "pointers"
 
     @property
-    def _is_behind(self) -> bool:
+    def is_behind(self) -> bool:
         return self.task.run_symbol != self.task.symbol("run")
 
-    def _ask(self, directives: list[str], clusters: int = _CLUSTERS) -> Reply:
-        """clusters: that the device runs at once."""
-        ptx = self.task.ptx
-        assert ptx.host
-        target = capability(ptx.arch)
-        kernels = (entry for unit in ptx.units.values() for entry in entries_of(unit))
-        return ptx.host.ask(Device(target, SMEM_PER_BLOCK[target], clusters), kernels, directives)
-
-    @property
-    def _struct(self) -> type[Arguments]:
+    @cached_property
+    def struct(self) -> type[Arguments]:
         return struct_of(self.task.product.arguments.members)
 
-    def _places(self) -> dict[str, int]:
+    @cached_property
+    def places(self) -> dict[str, int]:
         """Where the matrices begin; all apart, and C at _C."""
-        return {name: n << 20 for n, name in enumerate(self._operands().matrices, 4)} | {"c": _C}
+        return {name: n << 20 for n, name in enumerate(self.data.matrices, 4)} | {"c": _C}
 
-    def _operands(self) -> Operands:
+    @cached_property
+    def data(self) -> Operands:
         return operands(self.task.product, self.task.problem, "zeros", 1)
 
-    def _good(self) -> bytes:
+    @cached_property
+    def good(self) -> bytes:
         """A good call. Groups with matrices of their own have its leading dimensions: those of each are known on the device."""
-        given = self._struct.from_buffer_copy(self._with_all())
+        given = self.struct.from_buffer_copy(self.with_all)
         for _, name in self.task.product.arguments.members:
             if name.startswith("group_ld"):
                 setattr(given, name, 0)
         return bytes(given)
 
-    def _with_all(self) -> bytes:
+    @cached_property
+    def with_all(self) -> bytes:
         """A good call with all arguments that the kernel has."""
-        workspace = Workspace(_ROOM, _ROOM) if (self.task.library or self.task.product).takes_workspace else Workspace()
-        return host.multiply_arguments(self.task, self._operands(), self._places(), workspace)
+        workspace = Workspace(ROOM, ROOM) if (self.task.library or self.task.product).takes_workspace else Workspace()
+        return host.multiply_arguments(self.task, self.data, self.places, workspace)
 
-    def _arguments(self, changes: dict[str, float]) -> bytes:
+    def arguments(self, changes: Mapping[str, float]) -> bytes:
         """Good arguments with changes: "field" is given a value, to "+field" one is added."""
-        given = self._struct.from_buffer_copy(self._good())
+        given = self.struct.from_buffer_copy(self.good)
         for change, value in changes.items():
             field = change.removeprefix("+")
             before = getattr(given, field) if change != field else 0
             setattr(given, field, before + value)
         return bytes(given)
 
-    def _cases(self) -> list[Case]:
-        plan, data = self.task.product, self._operands()
+    def all(self) -> list[Case]:
+        plan, data = self.task.product, self.data
         a_row = data.a.columns if plan.majors[0] == "K" else data.a.rows
         good = [Case(Status.SUCCESS, {})]
         pointers = [Case(Status[f"NULL_{name.upper()}"], {name: 0}, says=f"{name} is NULL") for name in "abd"]
-        bytes_of = {name: 8 if self._has_pointers else getattr(data, name).view.itemsize for name in "abd"}
+        bytes_of = {name: 8 if self.has_pointers else getattr(data, name).view.itemsize for name in "abd"}
         misaligned = [
             Case(Status[f"MISALIGNED_{name.upper()}"], {f"+{name}": more}, says=f"not aligned to {size} bytes")
             for name, size in bytes_of.items()
@@ -313,6 +150,7 @@ class Interface:
                 status = _NEGATIVE_STRIDE_METADATA if is_metadata else Status.NEGATIVE_TENSOR
                 cases.append(Case(status, apart | negative, says=says))
             name, line = one.name, one.line.value({"m": 256, "n": 192, "k": 128, "batch": 1})
+            missing: int
             missing, says = (Status.NULL_TENSOR, f"{name} is NULL") if one.required else (Status.SUCCESS, "")
             if is_metadata:
                 missing, says = Status.NULL_METADATA_A, "metadata_a is NULL"
@@ -335,7 +173,7 @@ class Interface:
         small = f"bytes of shared memory for a CTA; the kernel needs {self.task.product.facts.smem_bytes}, and SMs"
         no_driver, old = "this machine has no CUDA driver", "it supports CUDA 11.8, and this library was built with CUDA "
         cases = [
-            Case(Status.WRONG_DEVICE, {}, f"{set_attribute} {_NO_IMAGE}", error=_NO_IMAGE, says=needs),
+            Case(Status.WRONG_DEVICE, {}, f"{set_attribute} {NO_IMAGE}", error=NO_IMAGE, says=needs),
             Case(Status.SMALL_DEVICE, {}, f"{set_attribute} {_INVALID_VALUE}", error=_INVALID_VALUE, says=small),
             Case(Status.NO_DRIVER, {}, f"driver 0 {set_attribute} {_NO_DRIVER}", error=_NO_DRIVER, says=no_driver),
             Case(Status.OLD_DRIVER, {}, f"driver 11080 {set_attribute} {_NO_DRIVER}", error=_NO_DRIVER, says=old),
@@ -349,8 +187,8 @@ class Interface:
         cases.append(Case(Status.SUCCESS, {}, f"fail cudaStreamGetDevice {_INVALID_VALUE}"))
         cases.append(Case(Status.SUCCESS, {}, f"fail cudaStreamIsCapturing {_INVALID_VALUE}"))
         cases.append(Case(Status.SUCCESS, {}, "capture"))
-        failing = {"left": _LAUNCH_FAILURE, "error": _LAUNCH_FAILURE, "says": f"CUDA error {_LAUNCH_FAILURE}"}
-        return [*cases, Case(Status.CUDA_ERROR, {}, f"fail launch {_LAUNCH_FAILURE}", **failing)]
+        failure, says = _LAUNCH_FAILURE, f"CUDA error {_LAUNCH_FAILURE}"
+        return [*cases, Case(Status.CUDA_ERROR, {}, f"fail launch {failure}", left=failure, error=failure, says=says)]
 
     def _fixed(self) -> list[Case]:
         """A kernel of one tile: another problem is refused."""
@@ -384,15 +222,15 @@ class Interface:
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
         cases += [Case(Status.SUCCESS, {"batch": 0}), Case(Status.SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
         shared = {"batch": 2, **strides, "batch_stride_d": 0}
-        not_read = self._stacked or self._has_pointers
+        not_read = self.stacked or self.has_pointers
         cases += [Case(Status.SUCCESS, shared) if not_read else Case(Status.SHARED_D, shared, says="batch is 2")]
         apart = {"batch": 2, **strides, "batch_stride_d": 1 << 30}
         for name in "abd":
             cases += [self._negative(name, apart), Case(Status.SUCCESS, {f"batch_stride_{name}": -16})]
-        if self._has_pointers:
+        if self.has_pointers:
             cases += self._lines_of_groups()
         elif self.task.product.spec.grouped:
-            bytes_of = {"a": self._operands().a.view.itemsize, "b": self._operands().b.view.itemsize}
+            bytes_of = {"a": self.data.a.view.itemsize, "b": self.data.b.view.itemsize}
             unaligned = [({f"+{name}": 8}, f"{name} is 0x") for name in "ab"]
             unaligned += [({f"+ld{name}": 8 // bytes_of[name]}, f"ld{name} is ") for name in "ab"]
             unaligned += [({**apart, "batch_stride_b": 8 // bytes_of["b"]}, "batch_stride_b is ")]
@@ -411,7 +249,7 @@ class Interface:
 
     def _lines_of_groups(self) -> list[Case]:
         """A leading dimension is read unless each group has its own; TMA loads A and B."""
-        bytes_of = {name: getattr(self._operands(), name).view.itemsize for name in "ab"}
+        bytes_of = {name: getattr(self.data, name).view.itemsize for name in "ab"}
         unaligned = {name: {f"+ld{name}": 8 // size} for name, size in bytes_of.items()}
         own = {name: {f"group_ld{name}": _C} for name in "abd"}
         cases = [
@@ -448,10 +286,10 @@ class Interface:
         longer = [Case(Status[f"TOO_LARGE_{x.upper()}"], call(x, least + 1)) for x in "mn"]
         return [*longer, *(Case(Status.SUCCESS, call(x, least)) for x in "mn")]
 
-    def _negative(self, name: str, apart: dict[str, float]) -> Case:
+    def _negative(self, name: str, apart: Mapping[str, float]) -> Case:
         """A negative batch stride, of calls with several matrices of this kind."""
-        changes = apart | {f"batch_stride_{name}": -16}
-        if self._has_pointers or (self._stacked and name != "b"):
+        changes = {**apart, f"batch_stride_{name}": -16}
+        if self.has_pointers or (self.stacked and name != "b"):
             return Case(Status.SUCCESS, changes)
         return Case(Status[f"NEGATIVE_STRIDE_{name.upper()}"], changes, says=f"batch_stride_{name} is -16")
 
@@ -477,7 +315,7 @@ class Interface:
         cases += [Case(Status.SUCCESS, {"alpha_device": _SCALARS, "alpha": float("nan")})]
         cases += [Case(Status.MISALIGNED_ALPHA, {"alpha_device": _SCALARS + 1}, says="alpha_device is ")]
         cases += [Case(Status.MISALIGNED_BETA, device | {"beta_device": _SCALARS + 2}, says="beta_device is ")]
-        if self._operands().d.view.itemsize > 1:
+        if self.data.d.view.itemsize > 1:
             cases += [Case(Status.MISALIGNED_C, with_c | {"c": _C + 1})]
         values: tuple[float, ...] = (0.5, 2.0**31, -(2.0**31) - 1, float("nan"), float("inf"))
         if self.task.product.epilogue.scalar.word == "s32":
@@ -485,88 +323,3 @@ class Interface:
             cases += [Case(Status.BETA_NOT_INTEGER, with_c | {"beta": value}, says="beta is ") for value in values]
             cases += [Case(Status.SUCCESS, {"alpha": value}) for value in (-(2.0**31), 2.0**31 - 1)]
         return cases
-
-    def _about_the_launch(self) -> list[str]:
-        plan = self.task.product
-        reply = self._ask(call(self.task.run_symbol, self._good(), _STREAM))
-        if self._of_the_product(len(reply.launches)) != 1:
-            return [f"{len(reply.launches)} launches for good arguments"]
-        it = reply.launches[bool(plan.needs_workspace)]
-        facts = {
-            "threads": (it.block, (plan.threads, 1, 1)),
-            "dynamic shared memory": (it.shared_bytes <= plan.smem_bytes, True),
-            "stream": (it.stream, _STREAM),
-        }
-        return [f"{what} of the launch: {is_}, not {must}" for what, (is_, must) in facts.items() if is_ != must]
-
-    def _about_the_kernel(self) -> list[str]:
-        symbol = self.task.symbol("query")
-        small = bytes(Info(struct_size=ctypes.sizeof(Info) - 1))
-        reply = self._ask([*call(symbol, 0), *call(symbol, small), *call(symbol, info_bytes())])
-        info = Info.from_buffer_copy(reply.outputs[-1])
-        plan = self.task.product
-        facts: dict[str, tuple[object, object]] = {
-            "status of a query": (tuple(reply.values), (Status.NULL_ARGS, Status.STRUCT_SIZE, Status.SUCCESS)),
-            "threads": (info.threads, plan.threads),
-            "shared memory": (info.smem_bytes, plan.smem_bytes),
-            "CTAs for each SM": (info.ctas_per_sm > 0, True),
-        }
-        failing = self._ask([*f"fail cudaFuncGetAttributes {_NO_IMAGE}".split(), *call(symbol, info_bytes())])
-        facts["status of a failing query"] = ((failing.values[-1], failing.left[-1]), (Status.WRONG_DEVICE, 0))
-        facts |= self._about_the_struct()
-        return [f"{what}: {is_}, not {must}" for what, (is_, must) in facts.items() if is_ != must]
-
-    def _about_the_struct(self) -> dict[str, tuple[object, object]]:
-        """Structs of other versions, which NAME_run reads; and the workspace."""
-        run, good = self.task.symbol("run"), self._good()
-        longer = self._struct.from_buffer_copy(good)
-        longer.struct_size += 8
-        shorter = self._struct.from_buffer_copy(good)
-        shorter.struct_size -= 8
-        wild = self._struct.from_buffer_copy(good)
-        wild.struct_size = 1 << 40
-        largest = self._struct.from_buffer_copy(good)
-        largest.struct_size = _LARGEST_STRUCT
-        rest = bytes(_LARGEST_STRUCT - len(good))
-        structs = {
-            "no struct": (0, Status.NULL_ARGS),
-            "a shorter struct": (bytes(shorter), Status.STRUCT_SIZE),
-            "a longer struct of zeros": (bytes(longer) + bytes(8), Status.SUCCESS),
-            "a longer struct": (bytes(longer) + b"\0\0\0\1\0\0\0\0", Status.STRUCT_SIZE),
-            "no size": (bytes(len(good)), Status.STRUCT_SIZE),
-            "the largest struct": (bytes(largest) + rest, Status.SUCCESS),
-            "a wild size": (bytes(wild), Status.STRUCT_SIZE),
-        }
-        found: dict[str, tuple[object, object]] = {}
-        for what, (given, must) in structs.items():
-            reply = self._ask(call(run, given, _STREAM))
-            launches = self._of_the_product(len(reply.launches))
-            found[what] = ((reply.values[-1], launches), (must, int(must == Status.SUCCESS)))
-        workspace = self.task.symbol("workspace_bytes")
-        reply = self._ask([*call(workspace, good, 0), *call(workspace, 0, bytes(8)), *call(workspace, good, bytes(8))])
-        room = int.from_bytes(reply.outputs[-1], "little")
-        found["status of workspace_bytes"] = (tuple(reply.values), (Status.NULL_ARGS, Status.NULL_ARGS, Status.SUCCESS))
-        if not self.task.library:  # which asks the kernel that it chooses
-            found["a workspace"] = (room > 0 and not self.task.product.takes_workspace, False)
-        return found
-
-    def _about_texts(self) -> list[str]:
-        """Each status has a sentence of its own, and the library describes itself."""
-        name = self.task.symbol
-        all_ = [*map(int, Status), 99]
-        asked = [word for status in all_ for word in text(name("status_text"), status)]
-        reply = self._ask([*asked, *text(name("version")), *text(name("description"))])
-        texts, version, about = reply.texts[: len(all_)], reply.texts[-2], json.loads(reply.texts[-1])
-        wrong = [f"text of status {n}: {one!r}" for n, one in zip(all_, texts, strict=True) if not one]
-        wrong += ["two statuses have the same text"] if len(set(texts)) < len(texts) else []
-        plan = self.task.library or self.task.product
-        described = {"mmagen": version, "name": plan.name, "kernel": plan.kernel, "spec_sha": plan.spec_sha}
-        return wrong + [f"{key} in the description: {about[key]}" for key, value in described.items() if about[key] != value]
-
-
-def interface_of(task: Task) -> Interface:
-    """The interface that `task` calls, asked with a problem whose rows are aligned."""
-    of_groups = {"groups": [256]} if task.problem.groups else {}
-    shape = {"shape": (256, 192, 128)}
-    problem = Problem.model_validate({**shape, **of_groups}) if task.product.any_shape else task.problem
-    return Interface(Task(task.plan, task.ptx, problem, "zeros", 1, task.library, task.config))

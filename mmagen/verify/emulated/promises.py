@@ -1,0 +1,16 @@
+"""What the host code of a project is asked besides products: its C interface, and the choice of a library."""
+
+from __future__ import annotations
+
+from mmagen.host_runtime.library import HostError
+from mmagen.verify.emulated import choices
+from mmagen.verify.emulated.interface import interface_of
+from mmagen.verify.emulated.task import Task
+
+
+def check(task: Task) -> None:
+    """Raises HostError where the C interface does not do what its header says, or a library chooses another config."""
+    interface = interface_of(task)
+    if broken := [*interface.broken(), *choices.wrong(interface)]:
+        more = f"; {len(broken) - 1} more" if len(broken) > 1 else ""
+        raise HostError(f"the C interface: {broken[0]}{more}")

@@ -1,0 +1,77 @@
+"""Statuses of the C interface as its header has them, without the library's name."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """Of the header, without the library's name."""
+
+    SUCCESS = 0
+    CUDA_ERROR = 1
+    NO_DRIVER = 2
+    OLD_DRIVER = 3
+    NO_DEVICE = 4
+    WRONG_DEVICE = 5
+    SMALL_DEVICE = 6
+    NULL_ARGS = 16
+    STRUCT_SIZE = 17
+    FIXED_SHAPE = 18
+    TOO_MANY_TILES = 19
+    WRONG_STREAM = 20
+    FOREIGN_MEMORY = 21
+    NEGATIVE_M = 32
+    NEGATIVE_N = 33
+    NEGATIVE_K = 34
+    NEGATIVE_BATCH = 35
+    TOO_LARGE_M = 40
+    TOO_LARGE_N = 41
+    TOO_LARGE_K = 42
+    NULL_A = 48
+    NULL_B = 49
+    NULL_C = 50
+    NULL_D = 51
+    NULL_METADATA_A = 52
+    NULL_SCALE_A = 53
+    NULL_SCALE_B = 54
+    MISALIGNED_A = 64
+    MISALIGNED_B = 65
+    MISALIGNED_C = 66
+    MISALIGNED_D = 67
+    MISALIGNED_METADATA_A = 68
+    MISALIGNED_SCALE_A = 69
+    MISALIGNED_SCALE_B = 70
+    MISALIGNED_ALPHA = 71
+    MISALIGNED_BETA = 72
+    MISALIGNED_WORKSPACE = 73
+    SHORT_WORKSPACE = 74
+    SHORT_LDA = 80
+    SHORT_LDB = 81
+    SHORT_LDC = 82
+    SHORT_LDD = 83
+    ALPHA_NOT_INTEGER = 96
+    BETA_NOT_INTEGER = 97
+    SHARED_D = 98
+    NEGATIVE_STRIDE_A = 128
+    NEGATIVE_STRIDE_B = 129
+    NEGATIVE_STRIDE_C = 130
+    NEGATIVE_STRIDE_D = 131
+    NULL_TENSOR = 112
+    MISALIGNED_TENSOR = 113
+    SHORT_TENSOR = 114
+    SHARED_TENSOR = 115
+    UNUSED_ALPHA = 116
+    UNUSED_BETA = 117
+    ODD_N = 118
+    NEGATIVE_TENSOR = 119
+    TOO_LARGE_A = 168
+    TOO_LARGE_B = 169
+    TOO_LARGE_C = 170
+    TOO_LARGE_D = 171
+    TOO_LARGE_TENSOR = 172
+    TOO_LARGE_MATRIX = 173
+    NEGATIVE_MATRIX = 174
+    FAR_APART_A = 176
+    FAR_APART_B = 177
+    FAR_APART_TENSOR = 178
