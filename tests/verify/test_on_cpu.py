@@ -59,7 +59,7 @@ SPECS = Path(__file__).resolve().parents[2] / "specs"
 def test_small_problems_have_the_character_of_large_ones():
     it = planned()
     cases = family_of(it).trials(it).cases
-    long, full, bands, pointers, stores, narrow, shared, far, scattered, single = (
+    long, full, bands, pointers, stores, narrow, shared, far, scattered, a_alone, b_alone, single = (
         problem for problem, distribution in cases if distribution == "small_int"
     )
     assert cases[-1] == (long, "uniform")
@@ -71,7 +71,9 @@ def test_small_problems_have_the_character_of_large_ones():
     assert stores.shape == full.shape and stores.batch == 2 and stores.batch_stride_d % 8
     assert narrow.m > 64 and narrow.k > 32 and narrow.k % 8 and narrow.n % 8 == 0
     assert shared.batch_stride_a == shared.batch_stride_b == 0 and shared.batch_stride_c % 2 and shared.shape == full.shape
-    assert all(8 * one.ld_pad >= 2**31 and one.batch == 3 for one in (far, scattered)) and scattered.m % 8 and not far.m % 8
+    assert all(8 * one.ld_pad >= 2**32 and one.batch == 3 for one in (far, scattered)) and scattered.m % 8 and not far.m % 8
+    assert a_alone.batch_stride_a % 8 == b_alone.batch_stride_b % 8 == 4 and a_alone.shape == b_alone.shape
+    assert a_alone.batch_stride_b is b_alone.batch_stride_a is None and (a_alone.k + a_alone.ld_pad) % 8 == 0
     assert single.shape == (1, 1, 1)
     micro = planned(kernel="micro", tile="[32, 32, 32]")
     assert {problem for problem, _ in family_of(micro).trials(micro).cases} == {Problem(shape=(32, 32, 32))}
@@ -243,7 +245,7 @@ def test_problems_that_a_kernel_does_not_do_are_refused_before_anything_runs():
         with pytest.raises(UsageError, match=says):
             tasks(it, None, [parse_problem(problem)], 1, None)
     small = [t.problem.shape for t in tasks(planned(), None, (), 1, "small_int", max_dim=40)]
-    assert small == [(16, 16, 16), (16, 16, 16), (13, 11, 13), (1, 1, 1)]
+    assert small == [(16, 16, 16), (16, 16, 16), (13, 11, 13), (20, 20, 20), (20, 20, 20), (1, 1, 1)]
     with pytest.raises(UsageError, match="leaves no problem"):
         tasks(micro, None, (), 1, None, max_dim=8)
 
