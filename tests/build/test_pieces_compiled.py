@@ -14,7 +14,7 @@ from mmagen.emulate import Output, ReadOnly, run_ptx
 from mmagen.mma.pieces import PRODUCTS
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, find_toolchain
-from mmagen.verify.emulated import session
+from mmagen.verify.emulated.judges import product
 from mmagen.verify.emulated.session import run_task, tasks
 
 pytestmark = pytest.mark.nvcc
@@ -129,14 +129,14 @@ def test_it_passes_emulated(task, distribution):
 def test_infinities_of_operands_are_those_of_the_result(task, in_a, in_b, monkeypatch):
     """One element of a row of A and of a column of B; all others are integers, whose further pieces are zeros."""
 
-    drawn = session.operands
+    drawn = product.operands
 
     def planted(*arguments):
         data = drawn(*arguments)
         data.a.view[1, 3, 5], data.b.view[1, 7, 5] = in_a, in_b
         return data
 
-    monkeypatch.setattr(session, "operands", planted)
+    monkeypatch.setattr(product, "operands", planted)
     (record,) = run_task(replace(task, problem=PROBLEM, distribution="small_int")).records
     assert record["disposition"] == "passed" and not record["details"]["findings"], record["reason"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import session
+from mmagen.verify.emulated.judges import product
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.product import multiply
 from mmagen.verify.emulated.session import run_task
@@ -78,7 +78,7 @@ def test_a_defect_outside_of_the_emulator_is_a_failed_record(task_of, monkeypatc
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("integer division by zero")
 
-    monkeypatch.setattr(session, "compare", broken)
+    monkeypatch.setattr(product, "compare", broken)
     result = run_task(task_of(1, 1, 1))
     (record,) = result.records
     assert (record["disposition"], result.exit_code) == ("failed", 4)
