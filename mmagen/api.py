@@ -6,11 +6,12 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from mmagen.binding.kernel import Kernel
-from mmagen.core.errors import BuildError, SpecError, UsageError
+from mmagen.core.errors import BuildError, SpecError, SpecFaults, UsageError
 from mmagen.core.files import content
 from mmagen.families import family_of
 from mmagen.families.reading import read
@@ -37,7 +38,10 @@ def plan(spec: SpecLike) -> ProjectPlan:
     if isinstance(spec, Spec):
         from mmagen.families import plan as plan_spec
 
-        return plan_spec(spec)
+        try:
+            return plan_spec(spec)
+        except SpecFaults:  # which have no place in a file: a mapping gives them one
+            spec = spec.model_dump(mode="json", by_alias=True)
     found, faults = read(*_text(spec))
     if found is None:
         raise SpecError(faults)
@@ -119,7 +123,7 @@ def compile(spec: SpecLike, *, arch: str | None = None) -> Kernel:
         raise UsageError(f"{made.name} is kernel: {made.kernel}; compile() takes kernel: gemm or micro")
     _check_arch(made, arch)
     folder = _project_folder(made)
-    return Kernel(compiled(folder, made.name, arch), Emulated(cast(ProductPlan, made), folder))
+    return Kernel(compiled(folder, made.name, arch), Emulated(cast(ProductPlan, made), partial(_project_folder, made)))
 
 
 def open(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
@@ -163,7 +167,10 @@ def _path(given: object, argument: str) -> Path:
     """The path that a caller passed. Raises UsageError for what is none."""
     if not isinstance(given, str | os.PathLike) or not isinstance(os.fspath(given), str) or "\0" in os.fspath(given):
         also = " or a mapping" if argument == "spec" else ""
+        given = str(given)[:80] if isinstance(given, bytes) else given
         raise UsageError(f"{argument}: {given!r} is no path; pass a file{also}")
+    if argument == "spec" and "\n" in os.fspath(given) and not Path(given).exists():
+        raise UsageError("spec: it is the text of a spec, not a path; pass a file or a mapping, e.g. yaml.safe_load(text)")
     if not os.fspath(given):  # pathlib makes the current folder of it
         raise UsageError(f"{argument}: the path is empty")
     return Path(given)

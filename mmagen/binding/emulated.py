@@ -42,14 +42,14 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Emulated:
-    """plan: of the project in `folder`."""
+    """plan: of the project in the folder that `project` returns: it writes the project again if the cache was cleared."""
 
     plan: ProductPlan
-    folder: Path
+    project: Callable[[], Path]
 
     @cached_property
     def _ptx(self) -> Ptx:
-        ptx = compile_ptx(self.folder, find_toolchain(want=EMULATE))
+        ptx = compile_ptx(self.project(), find_toolchain(want=EMULATE))
         if ptx.error:
             raise BuildError(f"{self.plan.name} does not compile: {ptx.error}")
         return ptx
@@ -271,6 +271,8 @@ def _array(argument: str, value: Any, word: str) -> npt.NDArray[Any]:
     """A matrix or a batch of them, of the kernel's type."""
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentError(argument, "it has a mask, which a kernel cannot apply; pass an array without one")
+    if value is None:
+        raise ArgumentError(argument, "it is None; pass an array")
     found = np.asarray(value)
     kind = storage(word)
     if found.dtype != kind:

@@ -9,9 +9,11 @@ from typing import Any
 from mmagen.binding.errors import ArgumentError
 from mmagen.binding.matrices import Matrices, matrices, storage
 from mmagen.binding.tensors import Tensor
+from mmagen.core.instead import did_you_mean, like
 from mmagen.plan.arguments import Arguments, Extent, Number
 from mmagen.plan.arguments import Tensor as Wanted
 
+_OF_EVERY_CALL = ("alpha", "beta", "out", "stream")
 View = Callable[[str, Any], Tensor]
 
 
@@ -21,7 +23,8 @@ def check_names(wanted: Arguments, given: Mapping[str, Any]) -> None:
     for name in given:
         if name not in names:
             known = f"its further arguments are {', '.join(names)}" if names else "it has no further arguments"
-            raise ArgumentError(name, f"this kernel does not take it; {known}")
+            near = did_you_mean([one for one in like(name, (*names, *_OF_EVERY_CALL), 1, 0.75) if one != name])
+            raise ArgumentError(name, f"this kernel does not take it; {known}{near and f'; {near}'}")
     for one in wanted.all:
         required = isinstance(one, Number) or one.required
         if given.get(one.name) is None and required and not (isinstance(one, Number) and one.name not in given):

@@ -202,6 +202,9 @@ class Kernel:
             raise ArgumentError(
                 "kernel", f"{self.name} was opened as a library, without its PTX; use mmagen.compile(spec) to emulate"
             )
+        for name in ("out", "stream"):
+            if name in further:
+                raise ArgumentError(name, "emulate() has none: it returns a new array, and runs on the CPU")
         compressed = self._compressed(a)
         if compressed:
             further = {**further, "metadata_a": compressed.metadata}

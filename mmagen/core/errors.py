@@ -49,6 +49,11 @@ def most_serious(*codes: ExitCode) -> ExitCode:
     return min(codes, key=_BY_SERIOUSNESS.index, default=ExitCode.OK)
 
 
+def path_of(key: Key) -> str:
+    """`tile[2]`: the path of a value in a spec; "" for the whole document."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).lstrip(".")
+
+
 @dataclass(frozen=True)
 class Fault:
     """One error in a spec, not yet located in a file.
@@ -78,7 +83,7 @@ class Diagnostic:
     change: Change = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.key).lstrip(".")
+        path = path_of(self.key)
         where = f"{self.file}:{self.line}:{self.column}"
         return f"{where} {path}: {self.what}; {self.remedy}" if path else f"{where}: {self.what}; {self.remedy}"
 
@@ -93,7 +98,7 @@ class SpecFaults(MmagenError):
     """A refused spec, with all its faults, not yet located in the file."""
 
     def __init__(self, faults: tuple[Fault, ...]):
-        super().__init__("; ".join(f"{'.'.join(map(str, f.key))}: {f.what}; {f.remedy}" for f in faults))
+        super().__init__("; ".join(f"{path_of(f.key)}: {f.what}; {f.remedy}" for f in faults))
         self.faults = faults
 
 

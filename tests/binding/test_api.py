@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import mmagen
-from mmagen.core.errors import UsageError
+from mmagen.binding.shared_library import entries_in
+from mmagen.core.errors import BuildError, UsageError
 from mmagen.families import plan as plan_of
 from mmagen.spec.load import load
 from tests.support.sum_bounds import allowed
@@ -57,6 +58,11 @@ def test_a_spec_comes_as_file_mapping_or_loaded():
         mmagen.plan({**written, "tile": [3, 128, 8]})
     with pytest.raises(mmagen.UsageError, match=r"nowhere.yaml cannot be read: No such file"):
         mmagen.load_spec("nowhere.yaml")
+    with pytest.raises(mmagen.UsageError, match=r"^spec: it is the text of a spec, not a path; .* yaml.safe_load\(text\)"):
+        mmagen.load_spec(SPEC.read_text())
+    with pytest.raises(mmagen.SpecError, match=r"spec:\d+:\d+ tile\[0\]: 3 is not a multiple") as refused:
+        mmagen.plan(spec.model_copy(update={"tile": (3, 128, 8)}))
+    assert refused.value.diagnostics[0].key == ("tile", 0)
 
 
 def test_build_writes_a_project(tmp_path):
@@ -176,6 +182,34 @@ def test_a_kernel_of_4_bits_takes_two_elements_in_a_byte():
     assert (kernel.emulate(packed_a, packed_b) == a @ b).all()
     with pytest.raises(mmagen.ArgumentError, match=r"b: shape \(46, 33\): 46 rows, but a has 46 columns, 2 to an element of b"):
         kernel.emulate(packed_a, b.astype(np.uint8))
+
+
+def test_emulation_survives_a_cache_that_is_cleared(library, tmp_path, monkeypatch):
+    """By another process, after compile()."""
+
+    def compiled_to_ptx(folder: Path, _: object):
+        assert (folder / "mmagen.json").is_file()
+        raise BuildError("found")
+
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("mmagen.binding.compiled.compiled", lambda *_: next(iter(entries_in(library()).values())))
+    monkeypatch.setattr("mmagen.binding.emulated.compile_ptx", compiled_to_ptx)
+    kernel = mmagen.compile(_small())
+    shutil.rmtree(tmp_path / "projects")
+    with pytest.raises(BuildError, match="found"):
+        kernel.emulate(np.ones((4, 4), np.float32), np.ones((4, 4), np.float32))
+
+
+def test_what_emulate_does_not_take_is_said(library, monkeypatch, tmp_path):
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("mmagen.binding.compiled.compiled", lambda *_: next(iter(entries_in(library()).values())))
+    kernel, a = mmagen.compile(_small()), np.ones((4, 4), np.float32)
+    with pytest.raises(mmagen.ArgumentError, match=r"out: emulate\(\) has none: it returns a new array"):
+        kernel.emulate(a, a, out=a)
+    with pytest.raises(mmagen.ArgumentError, match=r"aplha: this kernel does not take it; .* did you mean alpha\?"):
+        kernel.emulate(a, a, aplha=2)
+    with pytest.raises(mmagen.ArgumentError, match="a: it is None; pass an array"):
+        kernel.emulate(None, a)
 
 
 @pytest.mark.nvcc
