@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from tests.mutants.pool import of_present, read, run
+from tests.mutants.pool import LIMIT_S, of_present, read, run
 from tests.mutants.report import markdown, unexplained
-from tests.mutants.sites import mutants, sample
+from tests.mutants.sites import mutants, mutants_of, sample
 from tests.mutants.trial import MOST_SPECS, judge
 
 
@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--one", metavar="NAME", help="try this mutant alone and print its outcome as JSON")
     parser.add_argument("--spec", action="append", default=[], help="try mutants with this spec; repeatable")
     parser.add_argument("--most-specs", type=int, default=MOST_SPECS, help="that a mutant is tried with while none notices it")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for a mutant (default: 420)")
     parser.add_argument("--show", metavar="NAME", help="print the edited header")
     chosen = parser.parse_args()
     if chosen.report:
@@ -33,14 +34,15 @@ def main() -> int:
         print(markdown(outcomes))
         return int(bool(unexplained(outcomes)))
     if name := chosen.one or chosen.show:
-        (mutant,) = (one for of in mutants().values() for one in of if one.name == name)
+        headers = [mutants_of(header) for header in chosen.header] or mutants().values()
+        (mutant,) = (one for of in headers for one in of if one.name == name)
         print(judge(mutant, chosen.spec, chosen.most_specs).to_json() if chosen.one else mutant.apply().decode())
         return 0
     if unknown := sorted(set(chosen.header) - set(mutants())):
         parser.error(f"no spec of tests.mutants.sites uses {', '.join(unknown)}")
     drawn = sample(chosen.count, chosen.seed, chosen.header)
     part, parts = map(int, chosen.shard.split("/"))
-    outcomes = run(drawn[part - 1 :: parts], chosen.out, chosen.jobs, chosen.spec, chosen.most_specs)
+    outcomes = run(drawn[part - 1 :: parts], chosen.out, chosen.jobs, chosen.spec, chosen.most_specs, chosen.limit)
     print(markdown(outcomes))
     return int(bool(unexplained(outcomes)))
 

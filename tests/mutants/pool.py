@@ -14,12 +14,19 @@ from tests.mutants.sites import Mutant, mutants, specs_of
 from tests.mutants.trial import HUNG, MOST_SPECS, UNTRIED, Outcome, compile_original, outcome
 
 _ROOT = Path(__file__).resolve().parents[2]
-_TIMEOUT_S = 420.0
+LIMIT_S = 420.0  # for a mutant
 
 
-def run(drawn: Sequence[Mutant], out: Path, jobs: int, specs: Collection[str] = (), most: int = MOST_SPECS) -> list[Outcome]:
+def run(
+    drawn: Sequence[Mutant],
+    out: Path,
+    jobs: int,
+    specs: Collection[str] = (),
+    most: int = MOST_SPECS,
+    limit: float = LIMIT_S,
+) -> list[Outcome]:
     """Outcomes of the mutants `drawn`. Those that `out` has already are not tried again; each new one is appended at once. specs,
-    most: try a mutant with these alone, and with so many at most."""
+    most: try a mutant with these alone, and with so many at most. limit: seconds that one may take."""
     known = {one.name: one for one in read(out)}
     waiting = [mutant for mutant in drawn if mutant.name not in known]
     orders = {mutant: order for mutant in waiting if (order := _order(mutant, specs))}
@@ -34,7 +41,7 @@ def run(drawn: Sequence[Mutant], out: Path, jobs: int, specs: Collection[str] = 
         while originals or tried or orders:
             free = jobs - len(originals) - len(tried)
             ready = [mutant for mutant, order in orders.items() if order[0] in compiled][:free]
-            tried |= {pool.submit(_try, mutant, orders.pop(mutant), most) for mutant in ready}
+            tried |= {pool.submit(_try, mutant, orders.pop(mutant), most, limit) for mutant in ready}
             needed = dict.fromkeys(order[0] for order in orders.values() if order[0] not in begun)
             for spec in [*needed][: free - len(ready)]:
                 originals[pool.submit(compile_original, spec)] = spec
@@ -73,13 +80,23 @@ def _order(mutant: Mutant, specs: Collection[str]) -> list[str]:
     return [*using[first:], *using[:first]]
 
 
-def _try(mutant: Mutant, order: Sequence[str], most: int) -> Outcome:
-    command = [sys.executable, "-m", "tests.mutants", "--one", mutant.name, "--most-specs", str(most)]
+def _try(mutant: Mutant, order: Sequence[str], most: int, limit: float = LIMIT_S) -> Outcome:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.mutants",
+        "--one",
+        mutant.name,
+        "--header",
+        mutant.header,
+        "--most-specs",
+        str(most),
+    ]
     command += [word for spec in order for word in ("--spec", spec)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, cwd=_ROOT)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=_ROOT)
     except subprocess.TimeoutExpired:
-        return outcome(mutant, HUNG, "", f"no verdict in {_TIMEOUT_S:.0f} s", _TIMEOUT_S)
+        return outcome(mutant, HUNG, "", f"no verdict in {limit:.0f} s", limit)
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         return outcome(mutant, UNTRIED, "", f"the tool itself failed: {last[0]}", 0.0)

@@ -37,7 +37,8 @@ SPECS = (
         "pointers_swapped",
         "groups_swapped",
     ),
-    *("groups_rows", "sm80_gemm_sparse_tf32", "sm90_gemm_e5m2_blocks", "sm80_gemm_s4", "sm80_gemm_u4"),
+    *("groups_rows", "sm80_gemm_sparse_tf32", "sm90_gemm_e5m2_blocks", "sm80_gemm_s4", "sm80_gemm_u4", "sm80_gemm_c64"),
+    *("few_rows", "tile_n", "clusters"),
 )
 
 # A library's choice of a kernel and the choice of a split decide how fast a right result comes; tests/build/test_choice_compiled.py
@@ -108,13 +109,17 @@ def _device_code(header: str) -> tuple[tuple[int, int], ...]:
 
 @cache
 def mutants() -> dict[str, tuple[Mutant, ...]]:
-    """Header -> its mutants, of the headers that a spec of SPECS uses. Two that give the same text are one."""
-    found = {}
-    for header in sorted(path.name for path in HEADERS.glob("*.cuh")):
-        if specs_of(header) and header not in _OF_NO_KERNEL:
-            unique = {Mutant(header, edit).apply(): Mutant(header, edit) for edit in edits(parse(_text(header)))}
-            found[header] = tuple(mutant for text, mutant in unique.items() if text != _text(header))
+    """Header -> its mutants, of the headers that a spec of SPECS uses."""
+    headers = sorted(path.name for path in HEADERS.glob("*.cuh"))
+    found = {header: mutants_of(header) for header in headers if header not in _OF_NO_KERNEL and specs_of(header)}
     return {header: of for header, of in found.items() if of}
+
+
+@cache
+def mutants_of(header: str) -> tuple[Mutant, ...]:
+    """The mutants of one header. Two that give the same text are one."""
+    unique = {Mutant(header, edit).apply(): Mutant(header, edit) for edit in edits(parse(_text(header)))}
+    return tuple(mutant for text, mutant in unique.items() if text != _text(header))
 
 
 @cache

@@ -222,7 +222,7 @@ def test_one_job_compiles_what_the_next_mutants_need(tmp_path, monkeypatch):
     did: list[str] = []
     drawn = sample(6, 1)
     monkeypatch.setattr(pool, "compile_original", lambda spec: did.append(spec))
-    monkeypatch.setattr(pool, "_try", lambda one, order, most: did.append(order[0]) or outcome(one, KILLED, order[0], "", 1.0))
+    monkeypatch.setattr(pool, "_try", lambda one, order, *_: did.append(order[0]) or outcome(one, KILLED, order[0], "", 1.0))
     found = pool.run(drawn, tmp_path / "out.jsonl", 1)
     assert {one.name for one in found} == {one.name for one in drawn}
     assert did[0] == did[1] and all(did.index(spec) < len(did) - 1 - did[::-1].index(spec) for spec in did)

@@ -24,8 +24,8 @@ def build_programs(plans: Sequence[ProjectPlan], folder: Path, toolchain: Toolch
     (folder / "kernels.cu").write_text("".join(sources_of(plan, folder) for plan in plans), "utf-8")
     (folder / "tests.cu").write_text(_tests(plans, folder), "utf-8")
     real = f"arch=compute_{arch.removeprefix('sm_')},code={arch}"
-    for unit, flags in (("kernels", []), ("tests", ["-I", "tests", "-Xcompiler=-O0", '-DMMAGEN_CUTLASS_VERSION=""'])):
-        call_of_nvcc(plans, folder, toolchain, [*flags, "-gencode", real, "-c", "-o", f"{unit}.o", f"{unit}.cu"])
+    for unit, flags in (("kernels", []), ("tests", ["-I", "tests", '-DMMAGEN_CUTLASS_VERSION=""'])):
+        call_of_nvcc(plans, folder, toolchain, [*flags, "-O3", "-gencode", real, "-c", "-o", f"{unit}.o", f"{unit}.cu"])
     call_of_nvcc(plans, folder, toolchain, ["-o", "program", "kernels.o", "tests.o", "-ldl"])
     results = []
     for plan in plans:

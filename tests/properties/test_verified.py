@@ -1,4 +1,4 @@
-"""What the runner of random specs does on a GPU that cannot run a spec."""
+"""What the runner of random specs does on a GPU that cannot run a spec, and what it decodes once for all that it compiled."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mmagen.spec.load import load
 from mmagen.toolchain.model import Gpu
 from tests.properties import verified
 from tests.properties.draw import drawn
+from tests.properties.together import Compiled
 from tests.properties.verified import Accepted
 from tests.support.mutations import SPECS
 
@@ -26,3 +27,12 @@ def test_a_spec_for_another_gpu_is_not_run_and_the_reason_names_both(monkeypatch
     (record,) = verified.on_gpu([one], tools, 1, 1024)
     assert record["outcome"] == "not_run"
     assert "needs sm_100a or sm_120a; this GPU, NVIDIA H200, has compute capability 9.0 (sm_90)" in record["what"]
+
+
+def test_the_emulator_is_given_one_module_for_all_that_was_compiled_together():
+    """It keeps what it has decoded by name and text: with a name for each plan it would decode the kernels of all for each."""
+    tools = SimpleNamespace(nvcc=SimpleNamespace(version="13.0"), cutlass=SimpleNamespace(version="4.2.0"))
+    plans = [plan(load((SPECS / f"{name}.yaml").read_bytes(), name).spec) for name in ("hello_micro", "fma_gemm_f32")]
+    compiled = Compiled(".version 9.0\n", None, "sm_90a")
+    one, two = (compiled.of(each, tools).units for each in plans)
+    assert one == two == {"all": compiled.text}

@@ -20,8 +20,9 @@ from mmagen.toolchain.find import Toolchain
 from mmagen.verify.emulated.session import only_on_a_gpu, run_tasks, tasks
 from mmagen.verify.verdict import Verdict, judge
 
-# Those of a project.
-_FLAGS = (*("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-O3", "-I", "include"),)
+# Those of a project but for -O3, which is for the host's compiler alone: without it that takes a third less time, and the PTX is
+# the same.
+_FLAGS = (*("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-I", "include"),)
 
 
 class DoesNotCompile(Exception):
@@ -51,7 +52,7 @@ class Compiled:
                 0.0,
                 False,
             ),
-            units={plan.name: self.text},
+            units={"all": self.text},  # one name for all plans, so that the emulator decodes the text once
             host=self.host,
         )
 
