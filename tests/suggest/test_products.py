@@ -81,7 +81,7 @@ def test_expressions_of_torch(text, expected):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no expression of Python"),
+        ("", "not a Python expression"),
         ("a @ b", "a: write a tensor as type"),
         ("bf16[3, 4]", "is a tensor; write a product"),
         ("bf16[3, 4] @ bf16[5, 6]", r"shapes \(3, 4\) and \(5, 6\)"),
