@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -40,11 +41,11 @@ def init(folder: Path, ci: str, example: str | None = None) -> ExitCode:
         raise UsageError(f"{error.filename or folder}: {error.strerror or error}") from None
     for name in wanted:
         show(f"{folder / name}{'' if name in new else ': already there'}")
-    kernels = folder / _FOLDER
+    pasted = shlex.quote(str(folder / _FOLDER))
     steps = [
-        (f"mmagen inspect {kernels}", "what follows from the spec"),
-        (f"mmagen verify {kernels}", "compiles and runs it on a GPU, or emulates it if there is none"),
-        (f"mmagen build {kernels}", "the CUDA project, in generated/"),
+        (f"mmagen inspect {pasted}", "what follows from the spec"),
+        (f"mmagen verify {pasted}", "compiles and runs it on a GPU, or emulates it if there is none"),
+        (f"mmagen build {pasted}", "the CUDA project, in generated/"),
     ]
     show(f"\n{table((), steps, line_width())}")
     return ExitCode.OK

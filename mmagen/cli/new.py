@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -206,4 +207,5 @@ def _report(found: Suggestion, path: Path) -> None:
             f"{len(found.ranking.candidates):,} candidates; predicted on {found.ranking.device.title}; {EQUAL_FIRST}:", err=True
         )
         click.echo(table(("us", "keys"), rows(found.ranking), line_width(err=True)), err=True)
-    show(f"wrote {path}; next: mmagen inspect {path}, mmagen verify {path}", err=True)
+    pasted = shlex.quote(str(path))
+    show(f"wrote {path}; next: mmagen inspect {pasted}, mmagen verify {pasted}", err=True)

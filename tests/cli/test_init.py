@@ -28,6 +28,13 @@ def test_what_is_written_is_accepted(tmp_path, capsys):
     assert (tmp_path / "new/.github/workflows/kernels.yml").is_file() and not (tmp_path / "new/.gitlab-ci.yml").exists()
 
 
+def test_what_comes_next_can_be_pasted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert "mmagen verify 'a b/kernels'  " in typed(capsys, "init", "a b")[1]
+    _, _, err = typed(capsys, "new", "--kernel", "ownership", "a b/own.yaml")
+    assert "mmagen inspect 'a b/own.yaml', mmagen verify 'a b/own.yaml'" in err
+
+
 def test_twice_changes_nothing_and_hand_edits_are_kept(tmp_path, capsys):
     typed(capsys, "init", tmp_path)
     code, out, _ = typed(capsys, "init", tmp_path)
