@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import tempfile
 import threading
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mmagen.build.build import read_project
+from mmagen.build.flags import options
 from mmagen.build.job import Job
 from mmagen.core.cache import Cache, Entry
 from mmagen.core.errors import BuildError
@@ -30,11 +30,8 @@ from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import compilers, include_folders, open_cache
 from mmagen.toolchain.temporary import check_temporary_folder
 
-# As in the project's CMakeLists.txt. The host code is to be called by name, so it is not hidden.
+# As in every project's CMakeLists.txt. The host code is to be called by name, so it is not hidden.
 _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-lineinfo", "-DNDEBUG", "-O3")
-
-
-_DEFINITIONS = re.compile(r"target_compile_definitions\(\$\{target\} PRIVATE ([^)]*)\)")
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ class _Compiler:
 def _unit(job: Job, name: str, compiler: _Compiler) -> _Unit:
     """The PTX, and the object if asked for, of src/<name>.cu."""
     sources = {path: data for path, data in job.files.items() if path.startswith(("include/", "src/", "third_party/"))}
-    flags = (*_FLAGS, *_definitions(job))
+    flags = (*_FLAGS, *options(job.files.get("CMakeLists.txt", b"").decode()))
     facts = [flags, job.arch[0], job.cutlass, name, compiler.facts, digests(sources)]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     # An entry with the object has the PTX too.
@@ -209,9 +206,3 @@ def _stored(entry: Entry, seconds: float, *, cached: bool) -> _Unit | None:
     except (OSError, ValueError):
         return None
     return _Unit(text, entry.folder / "kernel.o", "", seconds, cached)
-
-
-def _definitions(job: Job) -> list[str]:
-    """What the project defines beyond NDEBUG."""
-    found = _DEFINITIONS.search(job.files.get("CMakeLists.txt", b"").decode())
-    return [f"-D{word}" for word in found[1].split() if word != "NDEBUG"] if found else []
