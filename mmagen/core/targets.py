@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 # Compute capabilities, times ten, of the GPUs that CUDA has architectures for.
 CAPABILITIES = (60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)
+_OLDEST_OF_ALL = 75  # of those that CUDA 13 compiles for, with CMake's "all"
 _VARIANTS = {"a": 90, "f": 100}  # suffix: the oldest capability that has it
 
 
@@ -22,6 +23,19 @@ def exists(target: str) -> bool:
 def those_that_exist() -> str:
     """The second half of a sentence about one that does not."""
     return f"one of {', '.join(f'sm_{one}' for one in CAPABILITIES)}, from sm_90 on also with a, from sm_100 on with f"
+
+
+def cmake_unfit(target: str) -> str:
+    """A condition of CMake's if(): ${architecture}, one entry of CMAKE_CUDA_ARCHITECTURES, lacks what `target` has.
+
+    Only sm_90a has what it has, but sm_80 and all later ones have what sm_80 has. native may have it; all and all-major include
+    architectures that do not.
+    """
+    number = target.removeprefix("sm_")
+    if not number.isdigit():
+        return f'NOT architecture MATCHES "^({number}(-real|-virtual)?|native)$"'
+    old = "|".join(str(one) for one in CAPABILITIES if one < int(number))
+    return f'architecture MATCHES "^({old}|all|all-major)(-real|-virtual)?$"' if int(number) > _OLDEST_OF_ALL else "FALSE"
 
 
 def cmake_list(targets: Iterable[str]) -> str:

@@ -86,7 +86,6 @@ class Ownership:
         return Trials(
             judge="ownership",
             cases=((Problem(shape=plan.tile), "stamps"),),
-            requires=atom.default_arch,
             types=f"{atom.type_a.word} x {atom.type_b.word} + {atom.type_d.word} -> {rules.out_type(plan.spec, atom).word}",
             majors=(layout.a_major, layout.b_major, plan.spec.epilogue.major),
             smem_bytes=plan.smem_bytes,

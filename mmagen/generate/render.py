@@ -10,14 +10,14 @@ import yaml
 
 from mmagen import __version__
 from mmagen.core.errors import UsageError
-from mmagen.core.targets import cmake_list
+from mmagen.core.targets import capability, cmake_list, cmake_unfit
 from mmagen.core.templates import templates_folder
 from mmagen.families import family_of
 from mmagen.generate import manifest
 from mmagen.generate.figures import NONE, Figures, figures
 from mmagen.generate.headers import with_headers
 from mmagen.generate.templates import project_file, rendered
-from mmagen.plan.facts import INTERFACE_VERSION
+from mmagen.plan.facts import INTERFACE_VERSION, needs
 from mmagen.plan.project import Prepared, ProjectPlan
 
 # libyaml's dumper, if available, writes the same bytes in a fraction of the time.
@@ -74,6 +74,7 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
     """Template variables. config: the selected kernel of a library, "" for a single kernel. shown: in README.md."""
     of_family = family_of(plan).context(plan, config)
     made_by = {"mmagen": __version__, "interface": INTERFACE_VERSION}
+    required = max((one.requires for one in plan.by_config.values()), key=capability)
     facts = replace(plan.facts, description={**made_by, **plan.facts.description})
     return {
         "plan": plan,
@@ -86,6 +87,8 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
         "soversion": ".".join(__version__.split(".")[:2]),
         "facts": facts,
         "cuda_architectures": cmake_list(plan.arch),
+        "requires": needs([required]),
+        "unfit": cmake_unfit(required),
         "choices": (),
         "usable": True,
         "fixed_shape": True,

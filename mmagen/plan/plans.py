@@ -35,6 +35,10 @@ class TilePlan(ProjectPlan):
     threads: int
 
     @property
+    def requires(self) -> str:
+        return self.atom.default_arch
+
+    @property
     def extended(self) -> bool:
         return self.atom.needs_extended_headers
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mmagen.core.targets import capability
 from mmagen.plan.arguments import NO_ARGUMENTS, Arguments
 from mmagen.plan.facts import Facts, needs
 from mmagen.spec.model import Problem, Spec
@@ -68,6 +69,11 @@ class ProjectPlan:
     @property
     def kernel(self) -> str:
         return self.spec.kernel
+
+    @property
+    def requires(self) -> str:
+        """The oldest architecture with the kernel's instructions, or the only one: "sm_80", "sm_90a"."""
+        return min(self.arch, key=capability)
 
     @property
     def note(self) -> str:

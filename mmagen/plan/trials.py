@@ -18,14 +18,13 @@ class Trials:
     """judge: the module of verify/emulated/judges that draws inputs and judges results.
 
     cases: (problem, distribution of its inputs). without_workspace: problems whose call gets none though it could use one.
-    requires: the oldest architecture with the kernel's instructions. types, majors: for records: types of the operands,
-    contiguous modes of A, B and D. smem_bytes: per CTA. refusal: why it cannot be emulated, or "".
+    types, majors: for records: types of the operands, contiguous modes of A, B and D. smem_bytes: per CTA. refusal: why it
+    cannot be emulated, or "".
     """
 
     judge: str = ""
     cases: tuple[tuple[Problem, str], ...] = ()
     without_workspace: frozenset[Problem] = frozenset()
-    requires: str = ""
     types: str = ""
     majors: tuple[str, str, str] = ("K", "K", "N")
     smem_bytes: int = 0
@@ -77,7 +76,6 @@ def of_product(plan: ProductPlan, problems: tuple[Problem, ...], uniform: Proble
     return Trials(
         judge="product",
         cases=(*((problem, "small_int") for problem in problems), (chosen, "uniform")),
-        requires=plan.atom.default_arch,
         types=plan.types,
         majors=plan.majors,
         smem_bytes=plan.smem_bytes,

@@ -96,7 +96,6 @@ class _Instruction:
         return Trials(
             judge="instruction",
             cases=tuple((problem, distribution) for distribution in distributions(operation)),
-            requires=operation.arch,
             types=f"{operation.type_a} x {operation.type_b} + {operation.type_d}",
             smem_bytes=plan.smem_bytes,
         )

@@ -101,6 +101,10 @@ class InstructionPlan(ProjectPlan):
     mended: str
 
     @property
+    def requires(self) -> str:
+        return self.operation.arch
+
+    @property
     def note(self) -> str:
         if not self.mended:
             return ""

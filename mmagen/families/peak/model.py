@@ -18,6 +18,10 @@ class PeakPlan(ProjectPlan):
     loop: Loop
 
     @property
+    def requires(self) -> str:
+        return self.operation.arch
+
+    @property
     def extended(self) -> bool:
         return True  # the loops include every header of wgmma
 

@@ -107,7 +107,7 @@ def only_on_a_gpu(plan: ProjectPlan) -> str:
     trials = family_of(plan).trials(plan)
     if trials.refusal:
         return trials.refusal
-    if capability(trials.requires) > NEWEST:
+    if capability(plan.requires) > NEWEST:
         return f"instructions newer than sm_{NEWEST}'s are not emulated; to run it needs {' or '.join(plan.arch)}"
     return ""
 

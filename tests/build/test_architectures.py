@@ -1,0 +1,59 @@
+"""CMake refuses to compile a project for an architecture that lacks its instructions, in one sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mmagen.api import build
+from mmagen.core.targets import cmake_unfit
+from mmagen.toolchain.find import COMPILE, find_toolchain
+
+SPECS = Path(__file__).resolve().parents[2] / "specs"
+
+
+@pytest.mark.parametrize(
+    ("target", "fit", "unfit"),
+    [
+        ("sm_90a", "90a 90a-real 90a-virtual native", "75 80 90 90-real 100a 120a 9 190a all all-major 90f"),
+        ("sm_80", "80 86 90a 100f-real 120 120a-virtual native", "60 75 75-real 72-virtual all all-major"),
+        ("sm_90", "90 90a 100", "80 89-real all"),
+        ("sm_60", "75 80 all native", ""),
+    ],
+)
+def test_an_architecture_is_judged_by_what_the_kernel_has(target, fit, unfit, tmp_path):
+    script = tmp_path / "judge.cmake"
+    script.write_text(
+        "foreach(architecture IN LISTS ALL)\n"
+        f'  if({cmake_unfit(target)})\n    message(STATUS "unfit ${{architecture}}")\n  endif()\nendforeach()\n'
+    )
+    cmake = find_toolchain(want=("cmake",)).cmake.path
+    listed = ";".join((*fit.split(), *unfit.split()))
+    done = subprocess.run([cmake, f"-DALL={listed}", "-P", script], capture_output=True, text=True, check=True)
+    found = [line.removeprefix("-- unfit ") for line in done.stdout.splitlines()]
+    assert found == unfit.split()
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("option", ["CMAKE_CUDA_ARCHITECTURES", "MMAGEN_CUDA_ARCHITECTURES"])
+def test_a_project_says_what_it_needs_before_anything_is_compiled(option, tmp_path):
+    build(SPECS / "sm90_gemm_bf16_tn.yaml", tmp_path, tests=False)
+    tools = find_toolchain(want=COMPILE)
+    assert tools.cmake and tools.nvcc and tools.cutlass
+    command = [tools.cmake.path, "-S", tmp_path / "sm90_gemm_bf16_tn", f"-DCUTLASS_DIR={tools.cutlass.path}"]
+    environment = {**os.environ, "CUDACXX": str(tools.nvcc.path)}
+
+    def configured(architectures: str) -> tuple[int, str]:
+        folder = tmp_path / f"build {len(architectures)}"
+        done = subprocess.run(
+            [*command, "-B", folder, f"-D{option}={architectures}"], capture_output=True, text=True, env=environment
+        )
+        return done.returncode, " ".join(done.stderr.split())
+
+    code, said = configured("80;90a")
+    assert code == 1 and said.count("CMake Error") == 1
+    assert "cannot be compiled for architecture 80: its kernel needs sm_90a." in said and option in said
+    assert configured("90a") == (0, "")
