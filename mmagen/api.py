@@ -169,7 +169,7 @@ def _path(given: object, argument: str) -> Path:
         also = " or a mapping" if argument == "spec" else ""
         given = str(given)[:80] if isinstance(given, bytes) else given
         raise UsageError(f"{argument}: {given!r} is no path; pass a file{also}")
-    if argument == "spec" and "\n" in os.fspath(given) and not Path(given).exists():
+    if argument == "spec" and "\n" in os.fspath(given) and not os.path.exists(given):
         raise UsageError("spec: it is the text of a spec, not a path; pass a file or a mapping, e.g. yaml.safe_load(text)")
     if not os.fspath(given):  # pathlib makes the current folder of it
         raise UsageError(f"{argument}: the path is empty")

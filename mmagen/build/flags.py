@@ -16,13 +16,13 @@ _OF_CUDA = re.compile(r"\$<\$<COMPILE_LANGUAGE:CUDA>:([^<>]*)>")
 _CONDITIONAL = re.compile(r"\$<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>")
 _FLAGS_OF_CUDA = re.compile(r"\s*(?:APPEND\s+)?CMAKE_CUDA_FLAGS(?:_RELEASE)?\s")
 _SCOPES = {"PRIVATE", "PUBLIC", "INTERFACE", "BEFORE"}
-# Options that every project has: of warnings, of the host code alone, and for the names of lines.
-_USUAL = ("-Xcompiler", "-Xptxas", "--expt-relaxed-constexpr", "-lineinfo")
+# Options that change PTX, each a single word. Others are for the host compiler, ptxas or warnings, or every project has them.
+_CHANGES_PTX = re.compile(r"(SHELL:)?(--?(use_fast_math|(ftz|prec-div|prec-sqrt|fmad)=\w+)|-[DU]\w.*)")
 
 
 def options(cmake: str) -> tuple[str, ...]:
-    """The options and definitions that a CMakeLists.txt adds for CUDA, as words of nvcc's command line. Not those that CMake
-    variables hold, nor those of commands in the body of an if()."""
+    """The options and definitions that a CMakeLists.txt adds for CUDA and that change PTX, as words of nvcc's command line. Not
+    those that CMake variables hold, nor those of commands in the body of an if()."""
     return tuple(dict.fromkeys(_words(_COMMENT.sub("", cmake))))
 
 
@@ -42,11 +42,13 @@ def _words(text: str) -> Iterator[str]:
 
 def _chosen(given: str, *, definitions: bool = False, skip: int = 0) -> Iterator[str]:
     """The options among the words of a command behind the first `skip`."""
-    plain = _CONDITIONAL.sub(" ", _OF_CUDA.sub(r" \1 ", given)).replace('"', "")
-    for word in plain.split()[skip:]:
+    plain = _CONDITIONAL.sub(" ", _OF_CUDA.sub(r" \1 ", given))
+    for quoted in plain.split()[skip:]:
+        # The quotes of a string are CMake's, those inside of a definition its value's.
+        word = quoted.strip('"') if quoted.startswith('"') or quoted.count('"') == 1 else quoted
         if "$" in word or word in _SCOPES or word in ("NDEBUG", "-D"):
             continue
         if definitions:
             yield word if word.startswith("-D") else f"-D{word}"
-        elif word.startswith("-") and not word.startswith(_USUAL):
-            yield word
+        elif _CHANGES_PTX.fullmatch(word):
+            yield word.removeprefix("SHELL:")

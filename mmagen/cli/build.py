@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -32,17 +32,19 @@ class Planned:
 class Specs:
     """The spec files that can be built, the diagnostics of those that cannot, and what to change in these.
 
-    refused: of each file that has diagnostics, what was read: a pipe cannot be read twice."""
+    refused: of each file that has diagnostics, what was read: a pipe cannot be read twice. unfit: names of specs whose kernels
+    --arch lacks."""
 
     planned: tuple[Planned, ...]
     diagnostics: tuple[Diagnostic, ...] = ()
     advice: tuple[str, ...] = ()
     refused: Mapping[str, bytes] = field(default_factory=dict)
+    unfit: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
         """USAGE when a spec was refused, else OK."""
-        return ExitCode.USAGE if self.diagnostics else ExitCode.OK
+        return ExitCode.USAGE if self.diagnostics or self.unfit else ExitCode.OK
 
     def report_refused(self) -> None:
         """Print the diagnostics of the refused specs. Raises SpecError if every spec was refused."""
@@ -81,15 +83,26 @@ def load_specs(arguments: Sequence[Path]) -> Specs:
     return Specs(tuple(planned), tuple(diagnostics), tuple(advice), refused)
 
 
-def refuse_arch(planned: Sequence[Planned], arch: Sequence[str]) -> None:
-    """Raise UsageError with the specs whose kernels the architectures of --arch lack."""
+def fit_for(arch: Sequence[str], loaded: Specs, *, alone: bool = True) -> Specs:
+    """The specs whose kernels the architectures of --arch have; the others are printed.
+
+    alone: there is nothing else to do, so that UsageError is raised if none is left.
+    """
     if not arch:
-        return
+        return loaded
     from mmagen.families.reading import refusal_for
 
-    wrong = [(one.plan.name, why) for one in planned if (why := refusal_for(one.plan, arch))]
-    if wrong:
-        raise UsageError("\n".join(f"{name}: --arch {','.join(arch)}: {why}" for name, why in wrong))
+    asked, count = ",".join(arch), len(loaded.planned)
+    wrong = {one.plan.name: why for one in loaded.planned if (why := refusal_for(one.plan, arch))}
+    if not wrong:
+        return loaded
+    lines = "\n".join(f"{name}: --arch {asked}: {why}" for name, why in wrong.items())
+    if alone and len(wrong) == count:
+        raise UsageError(lines)
+    show(lines, err=True)
+    show(f"mmagen: {len(wrong)} of {count} specs refused for {asked}; continuing with the others", err=True)
+    kept = tuple(one for one in loaded.planned if one.plan.name not in wrong)
+    return replace(loaded, planned=kept, unfit=tuple(wrong))
 
 
 def advice_on(data: bytes, file: str) -> Iterator[str]:
@@ -153,8 +166,8 @@ def build(
 
     loaded = load_specs(specs)
     loaded.report_refused()
+    loaded = fit_for(arch, loaded)
     planned = loaded.planned
-    refuse_arch(planned, arch)
     headers = cutlass_headers(planned) if vendor else [{}] * len(planned)
     projects: list[tuple[Path, dict[str, bytes]]] = []
     for one, theirs in zip(planned, headers, strict=True):

@@ -157,7 +157,10 @@ def _wanted(given: dict[str, str | None], problems: Sequence[str], computed: Pro
     from mmagen.suggest.wanted import wanted
 
     options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    (options["arch"],) = target_names((options.get("arch") or _local_target(),))
+    targets = target_names((options.get("arch") or _local_target(),))
+    if len(targets) != 1:
+        raise UsageError(f"--arch {','.join(targets)}: a spec begins with one architecture; add others to its key arch")
+    options["arch"] = targets[0]
     further: dict[str, Any] = {"operations": computed.operations, "keys": computed.keys} if computed else {}
     remark = computed.remark if computed else meant.remark if meant else ""
     return wanted(**options, **further, remark=remark, problems=tuple(map(_problem, problems)))

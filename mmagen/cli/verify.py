@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmagen.cli.build import Specs, load_specs, refuse_arch
+from mmagen.cli.build import Specs, fit_for, load_specs
 from mmagen.cli.outputs import begin, deliver, line_width, made_by, refuse_bad, show
 from mmagen.cli.progress import shown
 from mmagen.core.errors import ExitCode, RunError, UsageError, most_serious
@@ -59,7 +59,7 @@ def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str
     refuse_bad(outputs)
     loaded, folders = _targets(targets)
     loaded.report_refused()
-    refuse_arch(loaded.planned, options.arch)
+    loaded = fit_for(options.arch, loaded, alone=not folders)
     return most_serious(_verify(loaded, folders, options, outputs), loaded.exit_code)
 
 

@@ -25,15 +25,16 @@ def those_that_exist() -> str:
     return f"one of {', '.join(f'sm_{one}' for one in CAPABILITIES)}, from sm_90 on also with a, from sm_100 on with f"
 
 
-def cmake_unfit(target: str) -> str:
+def cmake_unfit(target: str, fit: Iterable[str] = ()) -> str:
     """A condition of CMake's if(): ${architecture}, one entry of CMAKE_CUDA_ARCHITECTURES, lacks what `target` has.
 
-    Only sm_90a has what it has, but sm_80 and all later ones have what sm_80 has. native may have it; all and all-major include
-    architectures that do not.
+    Only sm_90a has what it has, but sm_80 and all later ones have what sm_80 has. fit: further ones that have what `target` has.
+    native may have it; all and all-major include architectures that do not.
     """
     number = target.removeprefix("sm_")
     if not number.isdigit():
-        return f'NOT architecture MATCHES "^({number}(-real|-virtual)?|native)$"'
+        exact = "|".join(dict.fromkeys((number, *(one.removeprefix("sm_") for one in fit))))
+        return f'NOT architecture MATCHES "^(({exact})(-real|-virtual)?|native)$"'
     old = "|".join(str(one) for one in CAPABILITIES if one < int(number))
     return f'architecture MATCHES "^({old}|all|all-major)(-real|-virtual)?$"' if int(number) > _OLDEST_OF_ALL else "FALSE"
 

@@ -88,7 +88,7 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
         "facts": facts,
         "cuda_architectures": cmake_list(plan.arch),
         "requires": needs([required]),
-        "unfit": cmake_unfit(required),
+        "unfit": cmake_unfit(required, plan.arch),
         "choices": (),
         "usable": True,
         "fixed_shape": True,

@@ -213,6 +213,8 @@ def prune(
         some = select(of_one, most - len(chosen), exchange=False, weights=weights)
         chosen += some
         of_one = {name: of for name, of in of_one.items() if name not in some}
+    if len(chosen) < most:
+        chosen += [name for name in several if name not in chosen][: most - len(chosen)]
     return [one for one in found if one.name in chosen]
 
 

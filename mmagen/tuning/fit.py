@@ -122,8 +122,8 @@ def refine(
     def objective(point: Vector) -> tuple[float, Vector]:
         parts = point.reshape(len(names), width)
         predicted = np.array([logs(i, part) for i, part in enumerate(parts)])
-        weights = np.exp((predicted.min(axis=0) - predicted) / _SOFTNESS)
-        chosen = weights / weights.sum(axis=0)
+        likely = np.exp((predicted.min(axis=0) - predicted) / _SOFTNESS)
+        chosen = likely / likely.sum(axis=0)
         expected = (chosen * loss).sum(axis=0)
         by_log = -chosen * (loss - expected) / _SOFTNESS * share
         gradient = 2 * _REFINE_PULL * (point - start) / len(calls)

@@ -134,7 +134,10 @@ def held_out(measured: Measured, most: int) -> dict[Call, float]:
     found = {}
     for fold in np.array_split(order, _FOLDS):
         out = {calls[i] for i in fold}
-        made = made_of(measured, measured.only([call for call in calls if call not in out]), most)
+        others = measured.only([call for call in calls if call not in out])
+        if not any(len(own) >= LEAST_PROBLEMS for own in others.values()):
+            continue  # each candidate was measured on a few of the calls
+        made = made_of(measured, others, most)
         for call in out:
             name = choice(made.kernels, made.costs, call)
             if call in measured.times[name]:

@@ -137,10 +137,12 @@ def _tried(
     site: Site,
     heuristics: Heuristics | None,
 ) -> list[Candidate]:
-    """The candidates to measure, or those that were."""
+    """The candidates to measure, or those that were. Raises UsageError if none of these candidates was."""
     if not options.measure:
         names = {line.name for line in known.lines if line.site == site}
-        return [one for one in found if one.name in names]
+        if not (measured := [one for one in found if one.name in names]):
+            raise UsageError("--measured-only: the database has no measurements of candidates of this spec")
+        return measured
     some, most = problems[:_PRUNED_ON], affordable(options, len(problems))
     if heuristics:
         return suggested(heuristics, found, some, most)

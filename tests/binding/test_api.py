@@ -59,7 +59,7 @@ def test_a_spec_comes_as_file_mapping_or_loaded():
     with pytest.raises(mmagen.UsageError, match=r"nowhere.yaml cannot be read: No such file"):
         mmagen.load_spec("nowhere.yaml")
     with pytest.raises(mmagen.UsageError, match=r"^spec: it is the text of a spec, not a path; .* yaml.safe_load\(text\)"):
-        mmagen.load_spec(SPEC.read_text())
+        mmagen.load_spec(SPEC.read_text() + "# longer than a name of a file may be\n" * 10)
     with pytest.raises(mmagen.SpecError, match=r"spec:\d+:\d+ tile\[0\]: 3 is not a multiple") as refused:
         mmagen.plan(spec.model_copy(update={"tile": (3, 128, 8)}))
     assert refused.value.diagnostics[0].key == ("tile", 0)

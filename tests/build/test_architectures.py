@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from mmagen.api import build
 from mmagen.core.targets import cmake_unfit
+from mmagen.mma import catalogue
 from mmagen.toolchain.find import COMPILE, find_toolchain
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
@@ -35,6 +37,16 @@ def test_an_architecture_is_judged_by_what_the_kernel_has(target, fit, unfit, tm
     done = subprocess.run([cmake, f"-DALL={listed}", "-P", script], capture_output=True, text=True, check=True)
     found = [line.removeprefix("-- unfit ") for line in done.stdout.splitlines()]
     assert found == unfit.split()
+
+
+def test_every_spec_may_be_compiled_for_its_own_architectures():
+    """Also operations that several architectures with a suffix have."""
+    several = [one for one in catalogue.operations() if not one.arch[-1].isdigit() and len(one.targets) > 1]
+    assert len(several) > 100
+    for one in several[::7]:
+        for arch in one.targets:
+            pattern = re.search(r"\^.*\$", cmake_unfit(one.arch, (arch,)))
+            assert pattern and re.fullmatch(pattern[0], arch.removeprefix("sm_")), (one.name, arch)
 
 
 @pytest.mark.nvcc

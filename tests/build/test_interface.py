@@ -39,6 +39,11 @@ def test_the_interface_is_as_its_header_says(task_of, spec):
     assert interface_of(task_of(spec)).broken() == []
 
 
+def test_a_kernel_for_a_later_architecture_needs_what_it_is_planned_for(task_of):
+    task = task_of("sm80_gemm_classic")
+    assert interface_of(replace(task, ptx=replace(task.ptx, arch="sm_90"))).broken() == []
+
+
 def test_an_interface_that_is_not_as_planned_is_reported(task_of):
     """The plan of another kernel expects other threads, scalars and shared memory."""
     task = task_of("sm80_gemm_classic")

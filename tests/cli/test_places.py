@@ -11,9 +11,11 @@ from pathlib import Path
 import click
 import pytest
 
+from mmagen.cli.build import fit_for, load_specs
 from mmagen.cli.commands import commands
 from mmagen.cli.inputs import Place
 from mmagen.cli.outputs import deliver
+from mmagen.core.errors import UsageError
 from tests.support.fake_builds import record
 from tests.support.fakes import typed
 
@@ -136,6 +138,15 @@ def test_an_architecture_that_lacks_the_kernel_is_refused_before_nvcc_is(verb, c
     for arch, why in (("sm_75", "requires sm_80 or later"), ("sm_80,sm_80a", "there is no sm_80a")):
         code, _, err = typed(capsys, *verb, str(SPEC), "--arch", arch)
         assert code == 2 and why in err and not os.listdir()
+
+
+def test_specs_that_an_architecture_lacks_do_not_stop_the_others(capsys):
+    others = SPEC.parent / "sm90_gemm_bf16_tn.yaml"
+    loaded = fit_for(("sm_80",), load_specs([SPEC, others]))
+    assert [one.path for one in loaded.planned] == [SPEC] and loaded.exit_code == 2
+    assert "1 of 2 specs refused for sm_80; continuing with the others" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"sm90_gemm_bf16_tn: --arch sm_80: .*requires exactly sm_90a"):
+        fit_for(("sm_80",), load_specs([others]))
 
 
 def test_a_report_names_files_whose_names_are_not_utf_8(capsys):

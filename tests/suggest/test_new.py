@@ -335,3 +335,8 @@ def test_a_kernel_of_one_tile_has_that_of_its_problem(problem, atom):
 def test_an_architecture_that_does_not_exist_is_refused_as_such(arch, capsys):
     code, _, err = typed(capsys, "new", "--arch", arch, "-")
     assert code == 2 and f"--arch: there is no {arch}; one of sm_60" in err
+
+
+def test_a_spec_begins_with_one_architecture(capsys):
+    code, out, err = typed(capsys, "new", "--arch", "sm_80,sm_90a", "--problem", "64,64,64", "-")
+    assert (code, out) == (2, "") and "--arch sm_80,sm_90a: a spec begins with one architecture" in err

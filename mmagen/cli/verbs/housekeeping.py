@@ -14,7 +14,7 @@ def cache() -> None:
 
 @cache.command("info")
 def cache_info() -> int:
-    """Show where the cache is, what is in it, and how much space it takes."""
+    """Show the location, contents and size of the cache."""
     from mmagen.cli import cache as verbs
 
     return verbs.info()

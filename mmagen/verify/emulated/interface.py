@@ -15,7 +15,7 @@ from typing import cast
 from mmagen.core.targets import capability
 from mmagen.host_runtime.arguments import Info, info_bytes
 from mmagen.host_runtime.entries import entries_of
-from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
+from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, HostTimeoutError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
@@ -45,7 +45,7 @@ class Interface:
     def broken(self) -> list[str]:
         """Each promise that the host code does not keep, in words; [] if all are kept."""
         cases = self.calls.all()
-        found = [f"{case}: {got}" for case, got in zip(cases, self._outcomes(cases), strict=True) if got != case.expected]
+        found = [case.told(got) for case, got in zip(cases, self._outcomes(cases), strict=True) if got != case.expected]
         found += self._about_memory() + self._about_copies() + self._about_no_workspace() + self._about_calls_before()
         return found + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
 
@@ -71,6 +71,8 @@ class Interface:
             asked += [*case.before.split(), *run, *call(symbol("can_run"), arguments)]
         try:
             reply = self.ask(asked)
+        except HostTimeoutError:
+            raise  # each of the calls alone would take as long
         except HostError as error:
             return [str(error)] if len(cases) == 1 else [self._outcomes_of([case])[0] for case in cases]
         return [self._outcome(case, reply, at) for at, case in enumerate(cases)]
@@ -247,12 +249,18 @@ class Interface:
         all_ = [*map(int, Status), 99]
         asked = [word for status in all_ for word in text(name("status_text"), status)]
         reply = self.ask([*asked, *text(name("version")), *text(name("description"))])
-        texts, version, about = reply.texts[: len(all_)], reply.texts[-2], json.loads(reply.texts[-1])
+        texts, version = reply.texts[: len(all_)], reply.texts[-2]
         wrong = [f"text of status {n}: {one!r}" for n, one in zip(all_, texts, strict=True) if not one]
         wrong += ["two statuses have the same text"] if len(set(texts)) < len(texts) else []
+        try:
+            about = dict(json.loads(reply.texts[-1]))
+        except (ValueError, TypeError):
+            return [*wrong, f"the description is no JSON object: {reply.texts[-1][:80]!r}"]
         plan = self.task.library or self.task.product
         described = {"mmagen": version, "name": plan.name, "kernel": plan.kernel, "spec_sha": plan.spec_sha}
-        return wrong + [f"{key} in the description: {about[key]}" for key, value in described.items() if about[key] != value]
+        return wrong + [
+            f"{key} in the description: {about.get(key)}" for key, value in described.items() if about.get(key) != value
+        ]
 
 
 def _on(reply: Reply, stream: int) -> list[CapturedLaunch]:

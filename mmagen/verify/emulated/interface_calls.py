@@ -46,6 +46,16 @@ class Case:
         can_run = Status.SUCCESS if self.before.startswith(("fail launch", "streams")) else self.status
         return (self.status, can_run, self.left, launches, self.error)
 
+    def told(self, got: tuple[int, ...] | str) -> str:
+        """What came of the call in words. got: as `expected`, or a text."""
+        changes = ", ".join(f"{name} {value:g}" for name, value in self.changes.items()) or "good arguments"
+        call = f"a call with {changes}{f' after {self.before}' if self.before else ''}"
+        if isinstance(got, str):
+            return f"{call} {got}, expected a sentence with {self.says!r}" if self.says else f"{call}: {got}"
+        names = ("status", "status of can_run", "error left behind", "launches", "CUDA error")
+        differing = zip(names, got, self.expected, strict=True)
+        return f"{call}: {', '.join(f'{name} {is_}, expected {must}' for name, is_, must in differing if is_ != must)}"
+
 
 @dataclass(frozen=True)
 class Calls:
@@ -169,7 +179,7 @@ class Calls:
         """What is wrong with the machine."""
         set_attribute = "fail cudaFuncSetAttribute"
         own = capability(self.task.ptx.arch)
-        needs = f"this device is sm_{own}, the kernel needs sm_{own}"
+        needs = f"this device is sm_{own}, the kernel needs {self.task.product.facts.needs}"
         small = f"bytes of shared memory for a CTA; the kernel needs {self.task.product.facts.smem_bytes}, and SMs"
         no_driver, old = "this machine has no CUDA driver", "it supports CUDA 11.8, and this library was built with CUDA "
         cases = [

@@ -17,7 +17,11 @@ def test_a_generated_project_has_no_others(spec):
     "line, added",
     [
         ("target_compile_options(of_flags PRIVATE -use_fast_math)", ("-use_fast_math",)),
-        ("target_compile_options(of_flags PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-ftz=true -O1>)", ("-ftz=true", "-O1")),
+        ("target_compile_options(of_flags PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-ftz=true -O1>)", ("-ftz=true",)),
+        ('target_compile_options(of_flags PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xptxas -O1>")', ()),
+        ('add_compile_options("SHELL:-fmad=false")', ("-fmad=false",)),
+        ("add_compile_options(-Xcompiler -Wall -gencode arch=compute_80,code=sm_80 -include first.h -DFAST=1)", ("-DFAST=1",)),
+        ('target_compile_definitions(of_flags PRIVATE NAME="abc" "FAST")', ('-DNAME="abc"', "-DFAST")),
         ("add_compile_options(-prec-div=false)  # -never", ("-prec-div=false",)),
         ('set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -ftz=true")', ("-ftz=true",)),
         ('string(APPEND CMAKE_CUDA_FLAGS " -fmad=false")', ("-fmad=false",)),
