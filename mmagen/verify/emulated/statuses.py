@@ -1,4 +1,4 @@
-"""Statuses of the C interface as its header has them, without the library's name."""
+"""Status codes of the C interface."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Status(IntEnum):
-    """Of the header, without the library's name."""
+    """As the header has them, without the library's name in front."""
 
     SUCCESS = 0
     CUDA_ERROR = 1
