@@ -29,6 +29,7 @@ from mmagen.emulate.sync.cluster_barrier import ClusterBarrier
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 from mmagen.emulate.sync.mbarriers import Mbarriers
 from mmagen.emulate.sync.register_pool import RegisterPool
+from mmagen.emulate.sync.repeated_arrivals import RepeatedArrivals
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
     if trace:
         trace.width = lanes.width
     exits = ClusterExits(lanes, hazards.clocks, findings)
-    mbarriers = Mbarriers(lanes, program.shared_bytes, hazards.clocks, exits, findings, trace)
+    repeated = RepeatedArrivals(lanes, findings) if program.cluster > 1 else None
+    mbarriers = Mbarriers(lanes, program.shared_bytes, hazards.clocks, exits, findings, trace, repeated)
     copies = PendingCopies(lanes.size, memory.shared, hazards.shadow, hazards.sources, trace)
     return Batch(
         program=program,
@@ -102,8 +104,8 @@ def make_batch(launch: LaunchState, first: int, count: int) -> Batch:
         undefined=UndefinedValues(lanes, findings),
         memory=memory,
         hazards=hazards,
-        barriers=Barriers(lanes, hazards, registers, findings, trace),
-        cluster_barrier=ClusterBarrier(lanes, hazards.clocks, findings),
+        barriers=Barriers(lanes, hazards, registers, findings, trace, repeated),
+        cluster_barrier=ClusterBarrier(lanes, hazards.clocks, findings, repeated),
         exits=exits,
         mbarriers=mbarriers,
         copies=copies,

@@ -180,6 +180,15 @@ def unaligned_problems(tile: Tile, major: str) -> tuple[Problem, ...]:
     return (Problem(shape=(rows, columns, k + 1), beta=1.0),)
 
 
+def cluster_problems(tile: Tile, cluster: tuple[int, int], stages: int) -> tuple[Problem, ...]:
+    """For clusters along M and N: a part of one tile, so that some CTAs load nothing of an operand and others nothing at all; so
+    many k tiles that stages are used again."""
+    if min(cluster) == 1:
+        return ()
+    m, n = (max(16, extent // 2 // 16 * 16) for extent in tile[:2])
+    return (Problem(shape=(m, n, (stages + 2) * tile[2])),)
+
+
 def stream_k_problems(tile: Tile, cluster: tuple[int, int]) -> tuple[Problem, ...]:
     """Two waves and one cluster tile for four clusters: they share five tiles, such that a range ends one k tile before the end of
     its tile, and compute four more on their own; of the last CTA in a cluster 16 rows are inside. Then a single tile for all."""

@@ -55,6 +55,22 @@ FAULTS = (
         "a share that begins where the matrix ends is loaded, and its bytes were not expected",
     ),
     (
+        "nothing_of_an_empty_share",
+        "clusters",
+        "sm90_tma_load",
+        "kEmptyShareBytes = 1;",
+        "kEmptyShareBytes = 0;",
+        "CTAs do not wait for one whose share lies beyond the matrix, and may release a stage to it twice in one phase",
+    ),
+    (
+        "empty_share_of_one_reader",
+        "clusters_nt",
+        "sm90_tma_load",
+        "for (unsigned rest = ctas; rest != 0; rest &= rest - 1) {",
+        "for (unsigned rest = ctas & (0u - ctas); rest != 0; rest &= rest - 1) {",
+        "only the first CTA that reads an empty share is told of it",
+    ),
+    (
         "shares_in_one_place",
         "clusters_nt",
         "sm90_tma_load",

@@ -196,7 +196,7 @@ class BulkCopies:
             if index is None or barrier is None:
                 continue
             self._exits.check_running(i, lane, place[0])
-            self._mbarriers.copy_begins(barrier, lane, near=int(self._lanes.cta[lane]) == place[0])
+            self._mbarriers.copy_begins(barrier, lane, place)
             placed.append((place, index))
             if self._trace:
                 self._trace.at("load", lane, place, barrier.phase)

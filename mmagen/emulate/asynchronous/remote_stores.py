@@ -101,7 +101,7 @@ class RemoteStores:
         if barrier is None:
             return
         self._exits.check_running(i, lane, place[0])
-        self._mbarriers.copy_begins(barrier, lane, near=int(self._lanes.cta[lane]) == place[0])
+        self._mbarriers.copy_begins(barrier, lane, place)
         barrier.far_stores |= bool((self._lanes.cta[who] != place[0]).any())
         self._stores.append(_Stores(i, lane, place, index, data, reduction))
         if hazards.clocks is None:

@@ -14,6 +14,7 @@ from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Operand, Register
 from mmagen.emulate.report.trace import Trace
+from mmagen.emulate.sync.repeated_arrivals import RepeatedArrivals
 from mmagen.emulate.sync.resumed import Resumed
 
 _BARRIERS = 16  # of a CTA
@@ -39,8 +40,10 @@ class Barriers:
         tracker: RegisterTracker,
         findings: LaneFindings,
         trace: Trace | None = None,
+        repeated: RepeatedArrivals | None = None,
     ):
-        self._trace = trace
+        self._trace, self._repeated = trace, repeated
+        self._arrived_at: set[int] = set()  # barriers at which some threads arrive without waiting
         self._lanes, self._hazards, self._tracker, self._findings = lanes, hazards, tracker, findings
         self._waits: dict[int, list[_Wait]] = {}
         self._arrived: dict[int, Indices] = {}
@@ -67,6 +70,8 @@ class Barriers:
             and mask is lanes.live and lanes.live_or_none is None and not self._waits.get(int(operands[0].value))
         ):  # fmt: skip
             self._hazards.pass_barrier(None)
+            if self._repeated:
+                self._repeated.together(mask)
             if self._trace:
                 self._trace.of_mask("sync", mask, number=int(operands[0].value))
             return [(start, mask)]
@@ -97,6 +102,7 @@ class Barriers:
         resumed: Resumed = []
         if how == "arrive":
             self._hazards.arrive(number, wait.mask)
+            self._arrived_at.add(number)
             resumed.append((wait.start, wait.mask))
         else:
             waits.append(wait)
@@ -154,6 +160,8 @@ class Barriers:
             wait.mask = wait.mask & ~opened
         self._waits[number] = [w for w in waits if w.mask.any()]
         self._hazards.pass_barrier(everyone, number)
+        if self._repeated:
+            self._repeated.together(everyone, ctas=1 if number in self._arrived_at else None)
         if self._trace:
             self._trace.of_mask("sync", everyone, number=number)
         return resumed

@@ -10,6 +10,7 @@ from mmagen.emulate.lanes.lane_findings import LaneFindings
 from mmagen.emulate.lanes.lanes import Lanes, lanes_by
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.ptx.scopes import CLUSTER, CTA
+from mmagen.emulate.sync.repeated_arrivals import RepeatedArrivals
 from mmagen.emulate.sync.resumed import Resumed
 
 _AWAY, _ARRIVED, _OPEN = 0, 1, 2
@@ -18,8 +19,8 @@ _AWAY, _ARRIVED, _OPEN = 0, 1, 2
 class ClusterBarrier:
     """barrier.cluster of one batch: who has arrived, who waits, and for whom it has opened."""
 
-    def __init__(self, lanes: Lanes, clocks: Clocks | None, findings: LaneFindings):
-        self._lanes, self._clocks, self._findings = lanes, clocks, findings
+    def __init__(self, lanes: Lanes, clocks: Clocks | None, findings: LaneFindings, repeated: RepeatedArrivals | None = None):
+        self._lanes, self._clocks, self._findings, self._repeated = lanes, clocks, findings, repeated
         self._cluster: Indices = lanes.cta // lanes.cluster
         self._clusters = lanes.count // lanes.cluster
         self._state = np.full(lanes.size, _AWAY)
@@ -65,6 +66,8 @@ class ClusterBarrier:
         if not open_now.any():
             return []
         self._state[open_now[self._cluster] & (self._state == _ARRIVED)] = _OPEN
+        if self._repeated:
+            self._repeated.together(self._state == _OPEN, ctas=self._lanes.cluster)
         for cluster in map(int, np.flatnonzero(open_now)):
             if cluster in self._arrivals:
                 self._released[cluster] = self._arrivals.pop(cluster)

@@ -19,6 +19,7 @@ from mmagen.emulate.report.trace import Trace
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 from mmagen.emulate.sync.mbarrier import Mbarrier, Place, Ready, Wait
 from mmagen.emulate.sync.overtaken import Evidence, Passed, passed
+from mmagen.emulate.sync.repeated_arrivals import RepeatedArrivals
 
 _ALWAYS, _ONE_OF = 2, 4  # which waits return false first: for these phases all, for later ones a share
 
@@ -34,6 +35,7 @@ class Mbarriers:
         exits: ClusterExits,
         findings: LaneFindings,
         trace: Trace | None = None,
+        repeated: RepeatedArrivals | None = None,
     ):
         self._trace = trace
         self._lanes, self._shared_bytes, self._clocks, self._exits = lanes, shared_bytes, clocks, exits
@@ -43,6 +45,7 @@ class Mbarriers:
         self._completed: set[Place] = set()
         self._failed: set[tuple[int, Place, int]] = set()
         self._last_wait = np.zeros(lanes.size // 32, dtype=np.uint32)  # the clock of each warp when it last went past one
+        self._repeated = repeated
         self._indirect = False  # waits may be ordered in ways that the clocks do not know
 
     def places(self, lanes: Indices, where: Indices) -> list[Place]:
@@ -79,6 +82,8 @@ class Mbarriers:
             if not 1 <= count < 1 << 20:
                 self._findings.add("mbarrier", i, 1, lane, f"initialises an mbarrier for {count} arrivals")
             self._barriers[place] = Mbarrier(count, count, lane, self._initialised(lane))
+            if self._repeated:
+                self._repeated.forget(place)
 
     def _initialised(self, lane: int) -> tuple[int, int]:
         """The event of an initialisation, of which the thread itself knows."""
@@ -132,15 +137,20 @@ class Mbarriers:
             barrier = self.usable(i, lane, place)
             if barrier is None:
                 continue
-            self._exits.remote_write(i, lane, place[0])
             phases[n] = barrier.phase
             count = int(counts[n])
+            self._outlasts(i, lane, place, barrier, completes_bytes=count == 0 and int(bytes_[n]) < 0)
             if count > barrier.missing:
                 text = f"arrives at the mbarrier at shared byte {place[1]} when all {barrier.count} arrivals of its phase"
                 self._findings.add("mbarrier", i, 1, lane, f"{text} are there")
                 continue
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
+            if self._repeated:
+                if count:
+                    self._repeated.arrives(i, lane, place, barrier.phase)
+                elif bytes_[n]:
+                    self._repeated.contributes(lane, place)
             if self._trace:
                 self._trace.at("arrive", lane, place, barrier.phase)
             if releases and self._clocks is not None:
@@ -158,6 +168,14 @@ class Mbarriers:
             self._complete(i, lane, place, barrier)
         return phases
 
+    def _outlasts(self, i: Instruction, lane: int, place: Place, barrier: Mbarrier, completes_bytes: bool) -> None:
+        """Another CTA's barrier changes: that CTA must not end before it knows. Of bytes, which release nothing, it knows when the
+        phase that needs them has completed, as of those of a copy."""
+        if not completes_bytes:
+            self._exits.remote_write(i, lane, place[0])
+        elif self._exits.check_running(i, lane, place[0]) and self._clocks is not None:
+            self._exits.must_outlast(i, lane, place[0], self.column(place), barrier.phase + 1)
+
     def arrive_later(self, i: Instruction, lane: int, place: Place, released: ClockRow | None) -> None:
         """One arrival, issued by a lane before, that happens now. released: what it releases."""
         barrier = self._barriers.get(place)
@@ -168,6 +186,8 @@ class Mbarriers:
             self._findings.add("mbarrier", i, 1, lane, text)
             return
         barrier.missing -= 1
+        if self._repeated:
+            self._repeated.contributes(lane, place)
         barrier.evidence.arrival(released)
         if released is not None:
             barrier.arrivals = released.join(barrier.arrivals)
@@ -210,6 +230,8 @@ class Mbarriers:
         barrier.evidence = Evidence()
         barrier.phase += 1
         barrier.missing = barrier.count
+        if self._repeated:
+            self._repeated.completes(place)
         if clocks is not None:
             ended, with_stores = self._ended(clocks, place, barrier.phase)
             barrier.released = with_stores.join(barrier.arrivals).join(barrier.released)
@@ -219,9 +241,12 @@ class Mbarriers:
         barrier.far_stores = False
         self._completed.add(place)
 
-    def copy_begins(self, barrier: Mbarrier, lane: int, near: bool) -> None:
-        """A lane issues a copy, or stores, that complete on a barrier, near: of its CTA."""
+    def copy_begins(self, barrier: Mbarrier, lane: int, place: Place) -> None:
+        """A lane issues a copy, or stores, that complete on the barrier there."""
+        near = int(self._lanes.cta[lane]) == place[0]
         barrier.pending_copies += 1
+        if self._repeated:
+            self._repeated.contributes(lane, place)
         if self._clocks is not None:
             barrier.evidence.copy(self._clocks, lane, int(self._last_wait[lane // 32]) if near else None)
 
@@ -299,6 +324,8 @@ class Mbarriers:
     def _pass(self, i: Instruction, lanes: Indices, place: Place, barrier: Mbarrier, phase: int) -> None:
         """Lanes see that a phase has completed."""
         if len(lanes):
+            if self._repeated:
+                self._repeated.waited(lanes, place, phase)
             self._acquire(i, lanes, barrier)
             self._went_past(i, lanes, place, barrier, phase)
 

@@ -26,6 +26,9 @@ NARROWER = {
     192: (176, 160, 144, 128),
     256: (240, 224, 208, 192, 176, 160),
 }
+# The more CTAs share operands, the less each loads, which counts where rows do not begin at multiples of 32 bytes. Fewer CTAs run
+# at once, though: an H100 has room for 66 clusters of two, 30 of four and 15 of eight.
+_CLUSTERS = ([1, 1], [2, 1], [1, 2], [2, 2], [4, 1], [1, 4], [4, 2], [2, 4])
 _STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
 
 
@@ -64,8 +67,7 @@ def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Itera
             if rows == 64 and schedule == "cooperative":  # for few rows of D, which other widths do not help
                 continue
             keys = _keys(atom.name, [rows, columns, depth], warpgroups, schedule)
-            clusters = [[1, 1], [2, 1], [1, 2], *([[4, 1], [1, 4]] if rows * columns <= 64 * 128 else [])]
-            launches = [{"cluster": one} | ({"tile_n": n} if n else {}) for one in clusters for n in (0, *narrower)]
+            launches = [{"cluster": one} | ({"tile_n": n} if n else {}) for one in _CLUSTERS for n in (0, *narrower)]
             for swapped in (False, True) if columns <= _WIDEST_SWAPPED else (False,):
                 one = keys | ({"operands": "swapped"} if swapped else {}) | {"clusters": launches}
                 if schedule == "pingpong":
@@ -95,11 +97,10 @@ def _shapes(columns: int) -> Iterator[tuple[int, int, str]]:
 def _variants(keys: Keys) -> Iterator[Keys]:
     """With clusters, with K split, with exchanged operands."""
     (rows, columns, _), schedule = keys["tile"], keys["schedule"]
-    clusters = [[1, 1], [2, 1], [1, 2], *([[4, 1], [1, 4]] if rows * columns <= 64 * 128 else [])]
     for swapped in (False, True) if columns <= _WIDEST_SWAPPED else (False,):
         of_d = columns if swapped else rows
         base = keys | ({"operands": "swapped"} if swapped else {})
-        for cluster in clusters:
+        for cluster in _CLUSTERS:
             one = base | ({} if cluster == [1, 1] else {"cluster": cluster})
             alone = cluster == [1, 1]
             yield one | (_STREAM if alone and of_d <= _FEW_ROWS and schedule == "cooperative" else {})

@@ -32,6 +32,7 @@ from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import (
     Trials,
     block_problems,
+    cluster_problems,
     copied_problems,
     of_product,
     scale_problems,
@@ -138,6 +139,7 @@ class WgmmaGemm:
         problems = (*chosen(paths), *unaligned_problems(plan.tile_of_d, plan.majors[2]))
         problems += block_problems() if plan.spec.scale and plan.spec.scale.along_k else ()
         copied = copied_problems(plan.tile_of_d, plan.operands[0].element.bytes)
+        shared = (*shared, *cluster_problems(plan.tile_of_d, plan.cluster_of_d, plan.stages))
         trials = of_product(plan, (*shared, *copied, *problems), promoted)
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
         unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])

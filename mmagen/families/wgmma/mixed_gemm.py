@@ -14,7 +14,7 @@ from mmagen.plan import sentences
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.project import Prepared, Text
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, cluster_problems, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
 
 _ACTIVATION_BYTES = 2
@@ -81,7 +81,8 @@ def trials(plan: WgmmaGemmPlan) -> Trials:
         shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, _ACTIVATION_BYTES, scheduler.workspace_splits)
     turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
     paths = replace(Paths.of(plan, tma=True, turns=turns), operands=frozenset({"K"}))
-    return of_product(plan, addressable(plan.spec, (*shared, *chosen(paths), *_ragged(plan))))
+    clusters = cluster_problems(plan.tile_of_d, plan.cluster_of_d, plan.stages)
+    return of_product(plan, addressable(plan.spec, (*shared, *clusters, *chosen(paths), *_ragged(plan))))
 
 
 def _ragged(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:

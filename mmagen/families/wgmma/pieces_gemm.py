@@ -11,7 +11,7 @@ from mmagen.families.wgmma import pieces
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan.project import Text
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, cluster_problems, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
 
 _LONG = 1024
@@ -46,7 +46,8 @@ def trials(plan: WgmmaGemmPlan) -> Trials:
     long = Problem(shape=(m, n, _LONG), beta=1.0)
     turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
     paths = Paths.of(plan, tma=True, turns=turns)
-    return of_product(plan, (long, *shared, *chosen(replace(paths, operands=frozenset({"K"})))))
+    clusters = cluster_problems(plan.tile_of_d, plan.cluster_of_d, plan.stages)
+    return of_product(plan, (long, *shared, *clusters, *chosen(replace(paths, operands=frozenset({"K"})))))
 
 
 def text(spec: Spec, of_gemm: Text) -> Text:

@@ -16,7 +16,7 @@ from mmagen.mma.sparse_atoms import SparseAtom, find_sparse, in_shared_memory
 from mmagen.plan import pages, rules, sentences
 from mmagen.plan.arguments import Arguments
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, cluster_problems, of_product, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class _SparseGemm(WgmmaGemm):
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         # Only B's lines in memory depend on the problem: those of A's values are padded to whole vectors.
         paths = replace(Paths.of(plan, tma=True, turns=turns), operands=frozenset({b.major}))
-        problems = (*shared, *chosen(paths), *_ragged(plan))
+        clusters = cluster_problems(plan.tile_of_d, plan.cluster_of_d, plan.stages)
+        problems = (*shared, *clusters, *chosen(paths), *_ragged(plan))
         trials = of_product(plan, sparse_rules.addressable(plan.atom, b.major, problems))
         return replace(trials, majors=(plan.spec.layout.a_major, *plan.majors[1:]))
 

@@ -168,7 +168,10 @@ struct Sm90TmaLoad {
     int const b = loaded_rows<B>(params.end_b - tile.first_n(tile_n), tile_n);
     constexpr int kRowBytesA = A::kTileK * int(sizeof(typename A::Element));
     constexpr int kRowBytesB = B::kTileK * int(sizeof(typename B::Element));
-    return {a, b, uint32_t(a * kRowBytesA + b * kRowBytesB)};
+    ClusterShape const cluster = shape_of_cluster(params);
+    int const empty = empty_shares<A>(cluster.n, share_lines<A>(params.box_a), a) +
+                      empty_shares<B>(cluster.m, share_lines<B>(params.box_b), b);
+    return {a, b, uint32_t(a * kRowBytesA + b * kRowBytesB) + uint32_t(empty) * kEmptyShareBytes};
   }
 
   /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to. rows: of the
@@ -246,6 +249,48 @@ struct Sm90TmaLoad {
   /// Lines of a panel: rows of the tile if K is contiguous, else columns along K.
   template <class Operand>
   static constexpr int kLines = Operand::kContiguousK ? Operand::kTileMn : Operand::kTileK;
+
+  // A CTA whose share of an operand lies beyond the matrix loads nothing, but counts a byte at the full barrier of every CTA
+  // that reads the share, so that these wait for it. Otherwise one of them could release a stage twice before this CTA has
+  // counted its first release: the second would count in place of that of a third CTA, which is still reading the stage.
+  static constexpr uint32_t kEmptyShareBytes = 1;
+
+  CUTE_DEVICE static constexpr ClusterShape shape_of_cluster([[maybe_unused]] Params const& params) {
+    if constexpr (Config::kClusterAtLaunch) {
+      return params.cluster;
+    } else {
+      return static_cluster<Config>();
+    }
+  }
+
+  /// Lines of a panel that are one CTA's share. box: lines of a box, with kClusterAtLaunch.
+  template <class Operand>
+  CUTE_DEVICE static constexpr int share_lines([[maybe_unused]] int box) {
+    if constexpr (Config::kClusterAtLaunch) {
+      return box;
+    } else {
+      return Operand::kBoxes * Operand::kBoxAcross;
+    }
+  }
+
+  /// How many of the shares of an operand tile have none of the `rows` that are loaded; 0 if a single CTA reads the tile.
+  template <class Operand>
+  CUTE_DEVICE static int empty_shares(int shares, int lines, int rows) {
+    if (shares == 1 || rows == Operand::kTileMn) { return 0; }
+    if constexpr (Operand::kContiguousK) {
+      return shares - (rows + lines - 1) / lines;
+    } else {
+      return rows == 0 ? shares : 0;  // a share is lines of every panel
+    }
+  }
+
+  /// Instead of a load of an empty share for `ctas`.
+  CUTE_DEVICE static void complete_empty_share(Barrier& full, uint16_t ctas) {
+    CUTE_NO_UNROLL
+    for (unsigned rest = ctas; rest != 0; rest &= rest - 1) {
+      full.complete_bytes_at(uint32_t(__ffs(int(rest)) - 1), kEmptyShareBytes);
+    }
+  }
 
   static CUresult encode(Params& params, GemmArguments<Config> const& args, bool whole_a) {
     bool const shared_a = args.batch_stride_a == 0;
@@ -354,6 +399,9 @@ struct Sm90TmaLoad {
   template <class Operand, bool kShared>
   CUTE_DEVICE static void load_own(OwnBoxes<Operand> const& own, typename Operand::Element* stage, Barrier& full, uint16_t ctas,
                                    int k_tile, int batch) {
+    if constexpr (kShared) {
+      if (own.rows == 0) { return complete_empty_share(full, ctas); }
+    }
     BoxCoord<Operand> const begin(own.mn, k_tile, batch);
     CUTE_UNROLL
     for (int panel = 0; panel < Operand::kPanels; ++panel) {
@@ -389,6 +437,10 @@ struct Sm90TmaLoad {
   CUTE_DEVICE static void load_operand(CUtensorMap const* map, CUtensorMap const* edge, typename Operand::Element* stage,
                                        Barrier& full, uint16_t ctas, Share<Operand> const& share, int rows,
                                        BoxCoord<Operand> const& begin) {
+    if constexpr (kShare > 1) {
+      int const first = Operand::kContiguousK ? share.index * share_lines<Operand>(share.box) : 0;
+      if (first >= rows) { return complete_empty_share(full, ctas); }
+    }
     for_each_box<Operand>(map, edge, share, rows, [&](CUtensorMap const* of, int panel, int line, int along) {
       auto* const smem = stage + (panel * kLines<Operand> + line) * Operand::kLine;
       if constexpr (kShare == 1) {
