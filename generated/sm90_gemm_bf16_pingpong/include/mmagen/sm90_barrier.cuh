@@ -54,13 +54,6 @@ struct Barrier {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
   }
 
-  /// Counts bytes at the same barrier of a CTA of the cluster as if TMA had written them there.
-  CUTE_DEVICE void complete_bytes_at(uint32_t cta, uint32_t bytes) {
-    uint32_t remote;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(smem_address(&word)), "r"(cta));
-    asm volatile("mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%0], %1;" ::"r"(remote), "r"(bytes) : "memory");
-  }
-
   /// Has the phase of this parity completed? The barrier may be at most one phase ahead of it.
   CUTE_DEVICE bool is_complete(uint32_t parity) {
     uint32_t done;

@@ -114,6 +114,7 @@ struct Sm90TmaLoad {
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
   struct alignas(128) Params {
     CUtensorMap map_a, map_b;
+    CUtensorMap line;                // one line of A, for empty shares
     CUtensorMap edge_a, edge_b;      // for the last, partial box of an operand with K contiguous; else copies of map_a, map_b
     int batch_step_a, batch_step_b;  // 0: one matrix for the whole batch
     int end_a, end_b;                // rows of A and columns of B from here on are not loaded; the largest int: all are
@@ -154,6 +155,7 @@ struct Sm90TmaLoad {
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
     tma_prefetch_descriptor(&params.map_a);
     tma_prefetch_descriptor(&params.map_b);
+    if (shape_of_cluster(params).ctas() > 1) { tma_prefetch_descriptor(&params.line); }
     if (params.edges) {
       tma_prefetch_descriptor(&params.edge_a);
       tma_prefetch_descriptor(&params.edge_b);
@@ -171,7 +173,7 @@ struct Sm90TmaLoad {
     ClusterShape const cluster = shape_of_cluster(params);
     int const empty = empty_shares<A>(cluster.n, share_lines<A>(params.box_a), a) +
                       empty_shares<B>(cluster.m, share_lines<B>(params.box_b), b);
-    return {a, b, uint32_t(a * kRowBytesA + b * kRowBytesB) + uint32_t(empty) * kEmptyShareBytes};
+    return {a, b, uint32_t(a * kRowBytesA + b * kRowBytesB) + uint32_t(empty) * kLineBytes};
   }
 
   /// Loads k tile `k_tile` of the output tile `tile` into a stage that is free in all CTAs it is multicast to. rows: of the
@@ -184,10 +186,10 @@ struct Sm90TmaLoad {
     auto const& from = tile.inputs(params);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(rows.bytes);
-    load_operand<A, Config::kClusterN>(&from.map_a, &params.edge_a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full,
-                                       cluster.mask_a(), Share<A>(cluster.n), rows.a, a);
-    load_operand<B, Config::kClusterM>(&from.map_b, &params.edge_b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full,
-                                       cluster.mask_b(), Share<B>(cluster.m), rows.b, b);
+    load_operand<A, Config::kClusterN>(params, &from.map_a, &params.edge_a, storage.a.begin() + stage * A::kTileMn * A::kTileK,
+                                       full, cluster.mask_a(), Share<A>(cluster.n), rows.a, a);
+    load_operand<B, Config::kClusterM>(params, &from.map_b, &params.edge_b, storage.b.begin() + stage * B::kTileMn * B::kTileK,
+                                       full, cluster.mask_b(), Share<B>(cluster.m), rows.b, b);
   }
 
   /// Loads all k tiles of an output tile, with kClusterAtLaunch. Small tiles are loaded only as fast as this thread issues TMA
@@ -207,8 +209,8 @@ struct Sm90TmaLoad {
       each_k_tile([&](int stage, int k_tile) {
         Barrier& full = pipeline.full[stage];
         full.arrive_and_expect(rows.bytes);
-        load_own<A, shared_a>(a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full, ctas_a, k_tile, batch_a);
-        load_own<B, shared_b>(b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full, ctas_b, k_tile, batch_b);
+        load_own<A, shared_a>(params, a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full, ctas_a, k_tile, batch_a);
+        load_own<B, shared_b>(params, b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full, ctas_b, k_tile, batch_b);
       });
     };
     using Yes = cute::true_type;
@@ -250,10 +252,10 @@ struct Sm90TmaLoad {
   template <class Operand>
   static constexpr int kLines = Operand::kContiguousK ? Operand::kTileMn : Operand::kTileK;
 
-  // A CTA whose share of an operand lies beyond the matrix loads nothing, but counts a byte at the full barrier of every CTA
-  // that reads the share, so that these wait for it. Otherwise one of them could release a stage twice before this CTA has
-  // counted its first release: the second would count in place of that of a third CTA, which is still reading the stage.
-  static constexpr uint32_t kEmptyShareBytes = 1;
+  // A CTA whose share of an operand lies beyond the matrix loads a line of zeros to the place of the share, for all CTAs that
+  // read it, so that these wait for it. Otherwise one of them could release a stage twice before this CTA has counted its
+  // first release: the second would count in place of that of a third CTA, which is still reading the stage.
+  static constexpr uint32_t kLineBytes = A::kLine * int(sizeof(typename A::Element));
 
   CUTE_DEVICE static constexpr ClusterShape shape_of_cluster([[maybe_unused]] Params const& params) {
     if constexpr (Config::kClusterAtLaunch) {
@@ -284,12 +286,9 @@ struct Sm90TmaLoad {
     }
   }
 
-  /// Instead of a load of an empty share for `ctas`.
-  CUTE_DEVICE static void complete_empty_share(Barrier& full, uint16_t ctas) {
-    CUTE_NO_UNROLL
-    for (unsigned rest = ctas; rest != 0; rest &= rest - 1) {
-      full.complete_bytes_at(uint32_t(__ffs(int(rest)) - 1), kEmptyShareBytes);
-    }
+  /// share: of one CTA, in a stage of an operand.
+  CUTE_DEVICE static void load_line(Params const& params, void* share, Barrier& full, uint16_t ctas) {
+    tma_load_multicast(&params.line, share, full, ctas, 0, -1, 0, CacheHint::kNormal);
   }
 
   static CUresult encode(Params& params, GemmArguments<Config> const& args, bool whole_a) {
@@ -312,7 +311,9 @@ struct Sm90TmaLoad {
     int const edge_lines_b = edge_lines<B>(params.end_b, params.box_b);
     params.edges = edge_lines_a + edge_lines_b > 0;
     params.exists = true;
-    CUresult const result = encode_maps<A>(params.map_a, params.edge_a, args.a, a, params.box_a, edge_lines_a);
+    CUresult result = encode_maps<A>(params.map_a, params.edge_a, args.a, a, params.box_a, edge_lines_a);
+    if (result != CUDA_SUCCESS) { return result; }
+    result = encode_tensor_map<typename A::Element>(params.line, args.a, a, A::kLine, 1, A::kSwizzleBytes);
     return result != CUDA_SUCCESS ? result : encode_maps<B>(params.map_b, params.edge_b, args.b, b, params.box_b, edge_lines_b);
   }
 
@@ -397,10 +398,10 @@ struct Sm90TmaLoad {
   };
 
   template <class Operand, bool kShared>
-  CUTE_DEVICE static void load_own(OwnBoxes<Operand> const& own, typename Operand::Element* stage, Barrier& full, uint16_t ctas,
-                                   int k_tile, int batch) {
+  CUTE_DEVICE static void load_own(Params const& params, OwnBoxes<Operand> const& own, typename Operand::Element* stage,
+                                   Barrier& full, uint16_t ctas, int k_tile, int batch) {
     if constexpr (kShared) {
-      if (own.rows == 0) { return complete_empty_share(full, ctas); }
+      if (own.rows == 0) { return load_line(params, stage + own.line * Operand::kLine, full, ctas); }
     }
     BoxCoord<Operand> const begin(own.mn, k_tile, batch);
     CUTE_UNROLL
@@ -434,12 +435,12 @@ struct Sm90TmaLoad {
   }
 
   template <class Operand, int kShare>
-  CUTE_DEVICE static void load_operand(CUtensorMap const* map, CUtensorMap const* edge, typename Operand::Element* stage,
-                                       Barrier& full, uint16_t ctas, Share<Operand> const& share, int rows,
-                                       BoxCoord<Operand> const& begin) {
+  CUTE_DEVICE static void load_operand([[maybe_unused]] Params const& params, CUtensorMap const* map, CUtensorMap const* edge,
+                                       typename Operand::Element* stage, Barrier& full, uint16_t ctas,
+                                       Share<Operand> const& share, int rows, BoxCoord<Operand> const& begin) {
     if constexpr (kShare > 1) {
-      int const first = Operand::kContiguousK ? share.index * share_lines<Operand>(share.box) : 0;
-      if (first >= rows) { return complete_empty_share(full, ctas); }
+      int const first = share.index * share_lines<Operand>(share.box);
+      if ((Operand::kContiguousK ? first : 0) >= rows) { return load_line(params, stage + first * Operand::kLine, full, ctas); }
     }
     for_each_box<Operand>(map, edge, share, rows, [&](CUtensorMap const* of, int panel, int line, int along) {
       auto* const smem = stage + (panel * kLines<Operand> + line) * Operand::kLine;
