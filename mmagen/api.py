@@ -136,7 +136,8 @@ def open(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
     if name is None and len(found) == 1:
         name = next(iter(found))
     if name not in found:
-        raise UsageError(f"{path} has {', '.join(found)}; name={name!r} is none of them")
+        asked = "pass one of them as name" if name is None else f"name={name!r} is none of them"
+        raise UsageError(f"{path} has {', '.join(found)}; {asked}")
     return Kernel(found[name])
 
 

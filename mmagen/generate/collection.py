@@ -43,12 +43,13 @@ class _Kernel:
 
 
 def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
-    """All files of the library by POSIX path, mmagen.json last. Headers of the runtime are there once.
+    """All files of the library by POSIX path, mmagen.json last; the same whatever the order of the plans. Headers of the runtime
+    are there once.
 
     Raises UsageError for a name that is that of a kernel, and for kernels that are programs and no libraries."""
     files: dict[str, bytes] = {}
     kernels = []
-    for plan in plans:
+    for plan in sorted(plans, key=lambda one: one.name):
         if plan.name.lower() == name.lower():
             raise UsageError(f"{name} is the name of a kernel and of the library; give the library another --name")
         of_kernel = render(plan, tests=False, with_figures=False)  # the library's README.md is that of all
