@@ -89,6 +89,7 @@ def test_what_is_unusual_is_left_alone(fast):
         (out, "1", 0, None),
         (out, 1, None, None),
         (None, 1, 0, "stream"),
+        (None, 1, 0, -1),
         (ints(4, 5), 1, 1, None),
     ):
         assert fast(a, b, out, *more, {}, None) is None
