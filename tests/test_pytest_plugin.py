@@ -85,6 +85,16 @@ def test_printed_names_can_be_pasted_back(specs):
     assert code == 0 and "1 passed" in said, said
 
 
+def test_every_name_is_an_expression_of_k(specs):
+    shutil.copy(ROOT / "specs/sm90_gemm_bf16_grouped.yaml", specs / "grouped.mma.yaml")
+    for where in ("cpu", "gpu"):
+        said = run(specs, "grouped.mma.yaml", "--collect-only", "-q", "--mmagen-on", where)[1]
+        names = re.findall(r"^grouped.mma.yaml::(\S+)$", said, re.M)
+        assert any("groups" in name for name in names) and all(re.fullmatch(r"[\w:+.-]+", name) for name in names), names
+        found = run(specs, "--collect-only", "-q", "--mmagen-on", where, "-k", names[0])[1].splitlines()
+        assert found[0] == f"grouped.mma.yaml::{names[0]}", found
+
+
 def test_without_a_gpu_items_of_one_are_skipped(specs, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     code, said = run(specs, "-rs", "--mmagen-on", "gpu")
