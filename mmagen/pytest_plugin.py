@@ -43,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nvcc: compiles CUDA")
     config.addinivalue_line("markers", "gpu: runs kernels on a GPU")
+    for folder in config.getini("mmagen_specs"):
+        if not Path(folder).is_dir():  # else its specs would be missing without a word
+            raise pytest.UsageError(f"mmagen_specs: {folder} is not a folder; name folders of specs")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

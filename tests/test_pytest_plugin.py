@@ -131,6 +131,9 @@ def test_folders_of_specs_are_configured(specs):
         (specs / "pytest.ini").write_text(f"[pytest]\nmmagen_specs = {written}\n")
         said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu")[1]
         assert "kernels/one.yaml::32x32x8-uniform" in said and "other.yaml" not in said, written
+    (specs / "pytest.ini").write_text("[pytest]\nmmagen_specs = kernel\n")
+    code, said = run(specs, "--mmagen-on", "cpu")
+    assert code == 4 and said.count("\n") < 3 and "kernel is not a folder; name folders of specs" in said, said
 
 
 def test_a_wrong_kernel_fails_with_a_sentence(specs):
