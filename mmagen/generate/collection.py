@@ -9,7 +9,7 @@ from mmagen import __version__
 from mmagen.core.errors import UsageError
 from mmagen.core.targets import cmake_list
 from mmagen.generate import manifest
-from mmagen.generate.render import definitions, render
+from mmagen.generate.render import architectures, definitions, render
 from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.project import ProjectPlan, Text
 
@@ -38,6 +38,8 @@ class _Kernel:
     title: str
     arch: tuple[str, ...]
     architectures: str
+    requires: str
+    unfit: str
     definitions: list[str]
     sources: list[str]
 
@@ -61,7 +63,15 @@ def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
         files |= {moved[source]: of_kernel[source] for source in sources}
         files[f"specs/{plan.name}.yaml"] = of_kernel["spec.yaml"]
         kernels.append(
-            _Kernel(plan.name, plan.text.title, plan.arch, cmake_list(plan.arch), definitions(plan), [*moved.values()])
+            _Kernel(
+                plan.name,
+                plan.text.title,
+                plan.arch,
+                cmake_list(plan.arch),
+                *architectures(plan),
+                definitions(plan),
+                [*moved.values()],
+            )
         )
     title = f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} made by mmagen"
     context = {
