@@ -28,7 +28,8 @@ def custom_op(name: str, kernel: mmagen.Kernel) -> torch.library.CustomOpDef:
     @op.register_fake
     def _(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         # What torch.compile needs to know of the result: its shape, type and strides.
-        return a.new_empty((*a.shape[:-1], b.shape[-1]), dtype=torch_type(kernel))
+        batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])  # one matrix may be used for a whole batch
+        return a.new_empty((*batch, a.shape[-2], b.shape[-1]), dtype=torch_type(kernel))
 
     return op
 

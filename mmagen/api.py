@@ -75,15 +75,20 @@ def verify(
     """Build the spec's project, run it on a GPU or emulate it, and judge every problem.
 
     on: "gpu", "cpu" (emulated, on small problems), or "auto": a GPU where there is one. problems: as on the command line,
-    "256,128,64"; () for those of the spec. arch: what to compile for. The verdict has one record for each problem. Raises
-    SpecError, BuildError and UsageError."""
+    "256,128,64", or as records name them; () for those of the spec. arch: what to compile for. The verdict has one record for
+    each problem. Raises SpecError, BuildError and UsageError."""
     from mmagen.toolchain.find import COMPILE, find_toolchain
+    from mmagen.verify.problem_text import as_argument
 
     if on not in ("auto", "cpu", "gpu"):
         raise UsageError(f"on={on!r}; use 'auto', 'cpu' or 'gpu'")
+    if isinstance(problems, str) or not all(isinstance(problem, str) for problem in problems):
+        raise UsageError(f"problems={problems!r}; pass a list of texts, e.g. ['256,128,64']")
+    made = plan(spec)
+    problems = [as_argument(problem, (made,)) for problem in problems]
     toolchain = find_toolchain(want=(*COMPILE, "gpus"))
     emulated = on == "cpu" or (on == "auto" and not toolchain.gpus)
-    _check_arch(plan(spec), arch)
+    _check_arch(made, arch)
     with tempfile.TemporaryDirectory(prefix="mmagen-") as scratch:
         folder = build(spec, scratch)
         if emulated:
@@ -136,7 +141,8 @@ def open(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
     if name is None and len(found) == 1:
         name = next(iter(found))
     if name not in found:
-        raise UsageError(f"{path} has {', '.join(found)}; name={name!r} is none of them")
+        asked = "pass one of them as name" if name is None else f"name={name!r} is none of them"
+        raise UsageError(f"{path} has {', '.join(found)}; {asked}")
     return Kernel(found[name])
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".mma.yaml"
 _FIELDS = ("max_abs_err", "bound", "ms_median", "device")  # of a record, in reports
+_IN_NAMES = str.maketrans({" ": "-", "=": ":", "'": None, ",": None})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "nvcc: compiles CUDA")
     config.addinivalue_line("markers", "gpu: runs kernels on a GPU")
+    for folder in config.getini("mmagen_specs"):
+        if not Path(folder).is_dir():  # else its specs would be missing without a word
+            raise pytest.UsageError(f"mmagen_specs: {folder} is not a folder; name folders of specs")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -60,7 +64,7 @@ class SpecFile(pytest.File):
     """A spec. What is compiled is shared by its items."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        from mmagen.verify.omitted import problem_argument
+        from mmagen.verify.problem_text import problem_argument
 
         if self._emulates:
             yield from self._emulated_items()
@@ -228,5 +232,5 @@ class GpuItem(_Item):
 
 
 def _name(problem: Problem, *details: str) -> str:
-    """16x8x16-b2-uniform: without blanks, so that a shell and -k take it."""
-    return "-".join(part for part in (problem.text.replace(" ", "-"), *details) if part)
+    """16x8x16-b2-beta:2-uniform: of characters that a shell and -k take."""
+    return "-".join(part for part in (problem.text.translate(_IN_NAMES), *details) if part)

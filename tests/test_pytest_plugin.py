@@ -85,6 +85,16 @@ def test_printed_names_can_be_pasted_back(specs):
     assert code == 0 and "1 passed" in said, said
 
 
+def test_every_name_is_an_expression_of_k(specs):
+    shutil.copy(ROOT / "specs/sm90_gemm_bf16_grouped.yaml", specs / "grouped.mma.yaml")
+    for where in ("cpu", "gpu"):
+        said = run(specs, "grouped.mma.yaml", "--collect-only", "-q", "--mmagen-on", where)[1]
+        names = re.findall(r"^grouped.mma.yaml::(\S+)$", said, re.M)
+        assert any("groups" in name for name in names) and all(re.fullmatch(r"[\w:+.-]+", name) for name in names), names
+        found = run(specs, "--collect-only", "-q", "--mmagen-on", where, "-k", names[0])[1].splitlines()
+        assert found[0] == f"grouped.mma.yaml::{names[0]}", found
+
+
 def test_without_a_gpu_items_of_one_are_skipped(specs, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     code, said = run(specs, "-rs", "--mmagen-on", "gpu")
@@ -121,6 +131,9 @@ def test_folders_of_specs_are_configured(specs):
         (specs / "pytest.ini").write_text(f"[pytest]\nmmagen_specs = {written}\n")
         said = run(specs, "--collect-only", "-q", "--mmagen-on", "cpu")[1]
         assert "kernels/one.yaml::32x32x8-uniform" in said and "other.yaml" not in said, written
+    (specs / "pytest.ini").write_text("[pytest]\nmmagen_specs = kernel\n")
+    code, said = run(specs, "--mmagen-on", "cpu")
+    assert code == 4 and said.count("\n") < 3 and "kernel is not a folder; name folders of specs" in said, said
 
 
 def test_a_wrong_kernel_fails_with_a_sentence(specs):

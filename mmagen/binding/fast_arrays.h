@@ -179,7 +179,7 @@ static bool stream_of(Exchange* api, PyObject* given, DLTensor const* tensor, vo
     PyObject* const handle = PyLong_CheckExact(given) ? Py_NewRef(given) : PyObject_GetAttr(given, cuda_stream);
     if (handle == NULL) { return false; }
     bool const is_number = PyLong_CheckExact(handle);
-    if (is_number) { *stream = PyLong_AsVoidPtr(handle); }
+    if (is_number) { *stream = (void*)(uintptr_t)PyLong_AsUnsignedLongLong(handle); }
     Py_DECREF(handle);
     return is_number && !PyErr_Occurred();
   }

@@ -61,7 +61,7 @@ def matrices_of(one: Wanted, found: Tensor, extents: Mapping[str, int], batch: i
     if one.rows == Extent() and (len(found.shape) == 1 or (len(found.shape) == 2 and found.shape[0] != 1)):
         seen = with_a_row(found)
     contiguous = "N" if one.columns_contiguous else "M"
-    laid_out = matrices(one.name, seen, modes="MN", contiguous=contiguous, type=one.element.word)
+    laid_out = matrices(one.name, seen, modes="MN", contiguous=contiguous, type=one.element.word, written=one.written)
     if (laid_out.rows, laid_out.columns) != shape:
         wanted = _shapes(shape, one.rows == Extent())
         raise ArgumentError(one.name, f"shape {found.shape}; it is {one.shape_text}, here {wanted}")
@@ -69,7 +69,8 @@ def matrices_of(one: Wanted, found: Tensor, extents: Mapping[str, int], batch: i
         raise ArgumentError(one.name, f"it has {laid_out.batch} matrices, the call {batch}; pass as many, or one for all")
     line, lines = (shape[1], shape[0]) if one.columns_contiguous else shape
     if not one.pitched and lines > 1 and laid_out.ld != line:
-        raise ArgumentError(one.name, f"its lines are {laid_out.ld} elements apart; this kernel reads them without a gap")
+        does = "writes" if one.written else "reads"
+        raise ArgumentError(one.name, f"its lines are {laid_out.ld} elements apart; this kernel {does} them without a gap")
     return laid_out
 
 

@@ -152,7 +152,7 @@ def _group(
     for letter, one in seen.items():
         name = f"{'out' if letter == 'd' else letter}[{i}]"
         type, contiguous = kernel.laid_out("d" if letter == "c" else letter)
-        laid_out = matrices(name, one, modes=_MODES[letter], contiguous=contiguous, type=type)
+        laid_out = matrices(name, one, modes=_MODES[letter], contiguous=contiguous, type=type, written=letter == "d")
         vector = _ALIGNED // one.bytes
         if (laid_out.rows if contiguous == _MODES[letter][1] else laid_out.columns) == 1:  # a single line ends anywhere
             laid_out = replace(laid_out, ld=-(-laid_out.ld // vector) * vector)

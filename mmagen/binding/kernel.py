@@ -351,7 +351,7 @@ class Kernel:
             raise ArgumentError("out", f"shape {result.shape}; {what} {wanted}")
         if result.read_only:
             raise ArgumentError("out", "it is read-only; pass an array that can be written")
-        return matrices("out", result, modes="MN", contiguous=self._contiguous["d"], type=self._types["d"])
+        return matrices("out", result, modes="MN", contiguous=self._contiguous["d"], type=self._types["d"], written=True)
 
     # --- the call ------------------------------------------------------------------------------------------------------
 

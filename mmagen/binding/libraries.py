@@ -78,16 +78,18 @@ def wait_for(stream: int) -> None:
 
 def stream_handle(stream: Any) -> int:
     """The cudaStream_t of an int, or of a stream object of torch, CuPy or the __cuda_stream__ protocol."""
-    if isinstance(stream, int):
-        return stream
+    handle = stream
     if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    for attribute in ("cuda_stream", "ptr"):
-        if hasattr(stream, attribute):
-            return int(getattr(stream, attribute))
-    raise ArgumentError(
-        "stream", f"{type(stream).__qualname__} is no CUDA stream; pass a cudaStream_t as an int, or a stream object"
-    )
+        handle = stream.__cuda_stream__()[1]
+    elif attribute := next((name for name in ("cuda_stream", "ptr") if hasattr(stream, name)), None):
+        handle = getattr(stream, attribute)
+    if not isinstance(handle, int) or isinstance(handle, bool):
+        raise ArgumentError(
+            "stream", f"{type(stream).__qualname__} is no CUDA stream; pass a cudaStream_t as an int, or a stream object"
+        )
+    if not 0 <= handle < 1 << 64:  # the driver would take what is left of it for an address
+        raise ArgumentError("stream", f"{handle} is no cudaStream_t; pass the address of one, or 0 for the default stream")
+    return handle
 
 
 def check_stream(stream: Any, first: Tensor) -> None:

@@ -27,9 +27,9 @@ def storage(word: str) -> str:
     return _STORED_AS.get(word, word)
 
 
-def matrices(argument: str, given: Tensor, *, modes: str, contiguous: str, type: str) -> Matrices:
+def matrices(argument: str, given: Tensor, *, modes: str, contiguous: str, type: str, written: bool = False) -> Matrices:
     """The matrices of `given`, whose last two dimensions are `modes`, e.g. "MK". contiguous: the mode that the kernel has
-    contiguous. Raises ArgumentError with what would be right."""
+    contiguous. written: by the kernel, so that a copy would not do. Raises ArgumentError with what would be right."""
     wanted = storage(type)
     if given.type != wanted:
         raise ArgumentError(argument, f"its elements are {given.type}; this kernel takes {wanted}")
@@ -47,21 +47,27 @@ def matrices(argument: str, given: Tensor, *, modes: str, contiguous: str, type:
     if line > 1 and step != 1:
         raise ArgumentError(
             argument,
-            f"{_shown(given)}: this kernel reads it with {contiguous} contiguous; {_advice(modes, contiguous, step, across)}",
+            f"{_shown(given)}: this kernel {'writes' if written else 'reads'} it with {contiguous} contiguous; "
+            + (_another(contiguous) if written else _advice(modes, contiguous, step, across)),
         )
+    remedy = _another(contiguous) if written else "make it contiguous first"
     if lines > 1 and across < line:
         why = "negative strides" if across < 0 else "its lines overlap" if across else "a stride of 0"
-        raise ArgumentError(argument, f"{_shown(given)}: {why}; make it contiguous first")
+        raise ArgumentError(argument, f"{_shown(given)}: {why}; {remedy}")
     ld = across if lines > 1 else max(line, 1)
     batch = given.shape[0] if len(given.shape) == 3 else None
     stride = given.strides[0] if (batch or 0) > 1 else 0
     if stride < 0 and 0 not in given.shape:
-        raise ArgumentError(argument, f"{_shown(given)}: a negative stride between matrices; make it contiguous first")
+        raise ArgumentError(argument, f"{_shown(given)}: a negative stride between matrices; {remedy}")
     return Matrices(rows, columns, batch, ld, stride)
 
 
 def _shown(given: Tensor) -> str:
     return f"shape {given.shape} with strides {given.strides}"
+
+
+def _another(contiguous: str) -> str:
+    return f"pass another array, with {contiguous} contiguous"
 
 
 def _advice(modes: str, contiguous: str, step: int, across: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mmagen.cli.inputs import Place
-from mmagen.cli.options import target_names
+from mmagen.cli.options import architecture_names, target_names
 from mmagen.cli.outputs import line_width, show
 from mmagen.core.errors import ExitCode, UsageError
 from mmagen.core.screen import table
@@ -38,7 +38,12 @@ _QUESTIONS = (
 @click.command("new", short_help="Write a spec from a few answers.")
 @click.argument("file", required=False, type=Place(path_type=Path, dir_okay=False, allow_dash=True), metavar="[FILE]")
 @click.option("--kernel", metavar="KERNEL", help="ownership, micro or gemm; default: gemm.")
-@click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
+@click.option(
+    "--arch",
+    metavar="ARCH",
+    shell_complete=architecture_names,
+    help="Target architecture; default: the local GPU's, else sm_90a.",
+)
 @click.option("--type", "types", metavar="TYPE[,TYPE]", help="Type of A and B, or the type of each; default: bf16.")
 @click.option(
     "--sums", metavar="TYPE", help="Type of the accumulators; default: f32; s32 for integers, f64 for f64, c64 for c64."

@@ -12,14 +12,23 @@ import click
 
 from mmagen.cli.inputs import Place
 from mmagen.core.errors import UsageError
-from mmagen.core.targets import exists, those_that_exist
+from mmagen.core.targets import every_target, exists, those_that_exist
 
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 SPECS = click.argument("specs", nargs=-1, required=True, type=Place(path_type=Path), metavar="SPEC...")
 JOBS = click.option("-j", "--jobs", type=click.IntRange(1), help="Number of parallel compile steps; default: ninja's choice.")
+
+
+def architecture_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The architectures that begin so, for the shell's completion; of several, the last one is completed."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in every_target() if name.startswith(last)]
+
+
 ARCH = click.option(
     "--arch",
     multiple=True,
+    shell_complete=architecture_names,
     metavar="ARCH[,ARCH]",
     help="Target architectures, e.g. sm_80,sm_90a; default: the local GPU's, else those of the spec.",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,7 @@ def verify(targets: Sequence[Path], options: VerifyOptions, outputs: Mapping[str
 
 
 def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outputs: Mapping[str, str | None]) -> ExitCode:
+    options = _with_arguments(options, loaded, folders)
     with _projects(loaded, folders) as projects:
         toolchain = _toolchain(options)
         emulates = _emulates(options, toolchain)
@@ -82,6 +83,16 @@ def _verify(loaded: Specs, folders: Sequence[Path], options: VerifyOptions, outp
     verdicts = _run_all(results, [() if options.problems else problems for problems in asked], toolchain, options, judged)
     _report(verdicts, loaded, folders, outputs)
     return exit_code(verdicts)
+
+
+def _with_arguments(options: VerifyOptions, loaded: Specs, folders: Sequence[Path]) -> VerifyOptions:
+    """The options with problems as the programs take them. Raises UsageError for a text that is none."""
+    if not options.problems:
+        return options
+    from mmagen.verify.problem_text import as_argument
+
+    plans = [one.plan for one in loaded.planned] + [plan for plan in map(_plan, folders) if plan]
+    return replace(options, problems=tuple(as_argument(problem, plans) for problem in options.problems))
 
 
 def _as_they_end(file: str | None) -> Callable[[Verdict], None]:
@@ -246,7 +257,8 @@ def _run_all(
 ) -> list[Verdict]:
     """Run the programs one after another: concurrent programs would distort each other's timings. judged: called with each
     verdict."""
-    from mmagen.verify.omitted import problem_argument, unsuitable
+    from mmagen.verify.omitted import unsuitable
+    from mmagen.verify.problem_text import problem_argument
     from mmagen.verify.verdict import judge
 
     verdicts = []

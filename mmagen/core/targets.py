@@ -20,6 +20,12 @@ def exists(target: str) -> bool:
     return capability(target) in CAPABILITIES and capability(target) >= _VARIANTS.get(target[-1], 0)
 
 
+def every_target() -> list[str]:
+    """All that there are: sm_60, ..., sm_90, sm_90a, ..."""
+    every = (f"sm_{one}{suffix}" for one in CAPABILITIES for suffix in ("", *_VARIANTS))
+    return [name for name in every if exists(name)]
+
+
 def those_that_exist() -> str:
     """The second half of a sentence about one that does not."""
     return f"one of {', '.join(f'sm_{one}' for one in CAPABILITIES)}, from sm_90 on also with a, from sm_100 on with f"

@@ -9,7 +9,7 @@ from mmagen import __version__
 from mmagen.core.errors import UsageError
 from mmagen.core.targets import cmake_list
 from mmagen.generate import manifest
-from mmagen.generate.render import definitions, render
+from mmagen.generate.render import architectures, definitions, render
 from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.project import ProjectPlan, Text
 
@@ -38,17 +38,20 @@ class _Kernel:
     title: str
     arch: tuple[str, ...]
     architectures: str
+    requires: str
+    unfit: str
     definitions: list[str]
     sources: list[str]
 
 
 def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
-    """All files of the library by POSIX path, mmagen.json last. Headers of the runtime are there once.
+    """All files of the library by POSIX path, mmagen.json last; the same whatever the order of the plans. Headers of the runtime
+    are there once.
 
     Raises UsageError for a name that is that of a kernel, and for kernels that are programs and no libraries."""
     files: dict[str, bytes] = {}
     kernels = []
-    for plan in plans:
+    for plan in sorted(plans, key=lambda one: one.name):
         if plan.name.lower() == name.lower():
             raise UsageError(f"{name} is the name of a kernel and of the library; give the library another --name")
         of_kernel = render(plan, tests=False, with_figures=False)  # the library's README.md is that of all
@@ -60,7 +63,15 @@ def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
         files |= {moved[source]: of_kernel[source] for source in sources}
         files[f"specs/{plan.name}.yaml"] = of_kernel["spec.yaml"]
         kernels.append(
-            _Kernel(plan.name, plan.text.title, plan.arch, cmake_list(plan.arch), definitions(plan), [*moved.values()])
+            _Kernel(
+                plan.name,
+                plan.text.title,
+                plan.arch,
+                cmake_list(plan.arch),
+                *architectures(plan),
+                definitions(plan),
+                [*moved.values()],
+            )
         )
     title = f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} made by mmagen"
     context = {

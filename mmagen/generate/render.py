@@ -74,7 +74,7 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
     """Template variables. config: the selected kernel of a library, "" for a single kernel. shown: in README.md."""
     of_family = family_of(plan).context(plan, config)
     made_by = {"mmagen": __version__, "interface": INTERFACE_VERSION}
-    required = max((one.requires for one in plan.by_config.values()), key=capability)
+    requires, unfit = architectures(plan)
     facts = replace(plan.facts, description={**made_by, **plan.facts.description})
     return {
         "plan": plan,
@@ -87,8 +87,8 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
         "soversion": ".".join(__version__.split(".")[:2]),
         "facts": facts,
         "cuda_architectures": cmake_list(plan.arch),
-        "requires": needs([required]),
-        "unfit": cmake_unfit(required, plan.arch),
+        "requires": requires,
+        "unfit": unfit,
         "choices": (),
         "usable": True,
         "fixed_shape": True,
@@ -98,6 +98,12 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
         **of_family,
         "sources": [f"src/{name}.cu" for name in of_family["sources"]],
     }
+
+
+def architectures(plan: ProjectPlan) -> tuple[str, str]:
+    """What all kernels of the plan need, as text; and as a condition of CMake that an `architecture` lacks it."""
+    required = max((one.requires for one in plan.by_config.values()), key=capability)
+    return needs([required]), cmake_unfit(required, plan.arch)
 
 
 def definitions(plan: ProjectPlan) -> list[str]:

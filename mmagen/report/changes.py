@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mmagen.core.errors import UsageError
+from mmagen.verify.verdict import EMULATED
 
 Key = tuple[str, str, str]  # kernel, problem, distribution of inputs
 _LARGEST = 1e300
@@ -19,12 +20,13 @@ _WORST_FIRST = ("incorrect", "failed", "not_run", "not_supported", "skipped", "c
 @dataclass(frozen=True)
 class Measured:
     """What one report says of a problem. word: of the verdict, without "(emulated)". ratio: to cuBLASLt's best of 8, ms: the
-    median; None where it was not measured."""
+    median; None where it was not measured. chosen_by: of an emulated problem the spec and the version that it was chosen by."""
 
     word: str
     ratio: float | None
     ms: float | None
     device: str
+    chosen_by: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ def read(text: str, file: str) -> dict[Key, Measured]:
 
 def _measured(record: Mapping[str, Any]) -> Measured:
     word = str(record["disposition"]).partition(" ")[0]
-    return Measured(word, _number(record, "ratio"), _number(record, "ms_median"), str(record.get("device") or ""))
+    device = str(record.get("device") or "")
+    chosen_by = (str(record.get("spec_sha")), str(record.get("mmagen"))) if device == EMULATED else None
+    return Measured(word, _number(record, "ratio"), _number(record, "ms_median"), device, chosen_by)
 
 
 class _NoNumberError(Exception):
@@ -82,25 +86,34 @@ def _number(record: Mapping[str, Any], key: str) -> float | None:
 
 def _joined(one: Measured, other: Measured) -> Measured:
     word = min(one.word, other.word, key=lambda w: _WORST_FIRST.index(w) if w in _WORST_FIRST else 0)
-    return Measured(word, one.ratio or other.ratio, one.ms or other.ms, one.device or other.device)
+    return Measured(word, one.ratio or other.ratio, one.ms or other.ms, one.device or other.device, one.chosen_by)
 
 
 def changes(old: Mapping[Key, Measured], new: Mapping[Key, Measured], noise: float) -> list[Change]:
     """What differs, regressions first. noise: a speed that changed by this fraction or less counts as equal.
 
-    Speeds are compared as ratios to cuBLASLt, which clocks and devices affect alike; as times only on the same device."""
-    found = [_verdict_change(key, old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
+    Speeds are compared as ratios to cuBLASLt, which clocks and devices affect alike; as times only on the same device. Emulation
+    chooses its problems by the spec: where that changed, problems that are gone are no regression."""
+    choices = {(key[0], one.chosen_by) for key, one in new.items() if one.chosen_by}
+    emulated = {kernel for kernel, _ in choices}
+
+    def is_chosen_anew(key: Key) -> bool:
+        one = old.get(key)
+        return bool(one and one.chosen_by and key not in new and key[0] in emulated and (key[0], one.chosen_by) not in choices)
+
+    found = [_verdict_change(key, old.get(key), new.get(key), is_chosen_anew(key)) for key in dict.fromkeys((*old, *new))]
     speeds = [_speed_change(key, old[key], new[key], noise) for key in old if key in new]
     every = [change for change in (*found, *speeds) if change]
     return sorted(every, key=lambda change: (not change.regression, change.by is not None, change.by or 0.0))
 
 
-def _verdict_change(key: Key, old: Measured | None, new: Measured | None) -> Change | None:
+def _verdict_change(key: Key, old: Measured | None, new: Measured | None, chosen_anew: bool) -> Change | None:
     before, after = (one.word if one else "absent" for one in (old, new))
     if before == after:
         return None
     wrong = ("incorrect", "failed")
-    regression, better = before == "passed" or after in wrong, before in wrong and after == "passed"
+    regression = (before == "passed" and not chosen_anew) or after in wrong
+    better = before in wrong and after == "passed"
     return Change(key, f"{before} -> {after}", None, regression, better)
 
 

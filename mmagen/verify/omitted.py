@@ -8,6 +8,7 @@ from mmagen.build.job import BuildResult
 from mmagen.core.targets import capability
 from mmagen.spec.model import Problem
 from mmagen.toolchain.model import Gpu
+from mmagen.verify.problem_text import problem_argument
 from mmagen.verify.run import RunResult
 
 
@@ -37,17 +38,3 @@ def not_reached(problems: Sequence[Problem], run: RunResult, max_dim: int | None
             yield problem_argument(problem), f"larger than --max-dim {max_dim}"
         elif run.reason:
             yield problem_argument(problem), f"not reached: {run.reason}"
-
-
-def problem_argument(problem: Problem) -> str:
-    """The problem as `--problem` takes it and the programs print it: `300,200,136,3:alpha=2`."""
-    extents = [*problem.shape, *([problem.batch] if problem.batch != 1 else [])]
-    settings = (
-        ("ld_pad", problem.ld_pad, 0),
-        ("offset", problem.offset, 0),
-        ("alpha", problem.alpha, 1),
-        ("beta", problem.beta, 0),
-        *((f"batch_stride_{name}", getattr(problem, f"batch_stride_{name}"), None) for name in "abcd"),
-    )
-    # %.9g, as the programs' number_text.
-    return ",".join(map(str, extents)) + "".join(f":{key}={value:.9g}" for key, value, usual in settings if value != usual)

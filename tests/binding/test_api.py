@@ -84,6 +84,19 @@ def test_only_kernels_that_multiply_are_compiled():
         mmagen.compile(ROOT / "specs/hello_ownership.yaml")
 
 
+def test_problems_to_verify_are_texts_and_may_be_printed_names(monkeypatch):
+    spec = ROOT / "specs/sm80_gemm_classic.yaml"
+    for problems in ("16,16,16", [(16, 16, 16)], [16]):
+        with pytest.raises(mmagen.UsageError, match=r"^problems=.*; pass a list of texts"):
+            mmagen.verify(spec, on="cpu", problems=problems)
+    asked = []
+    monkeypatch.setattr(
+        "mmagen.verify.emulated.verify.emulate_all", lambda *_, problems, **__: asked.extend(problems) or [None]
+    )
+    mmagen.verify(spec, on="cpu", problems=["16x8x16 b3 ld+8", "16,8,16"])
+    assert asked == ["16,8,16,3:ld_pad=8", "16,8,16"]
+
+
 def test_an_architecture_without_the_operation_is_refused_before_anything_is_compiled():
     spec = ROOT / "specs/sm90_gemm_bf16_tn.yaml"
     for call in (mmagen.compile, mmagen.verify):

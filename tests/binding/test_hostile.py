@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -130,9 +131,12 @@ def test_scalars(value, kernel):
             kernel("TN")(GOOD, GOOD.T, c=GOOD, **{name: value})
 
 
-@pytest.mark.parametrize("value", ["x", 1.5, object(), b""], ids=_named)
+_NO_STREAMS = ["x", 1.5, object(), b"", True, -1, 2**64, SimpleNamespace(cuda_stream=-1), SimpleNamespace(ptr=lambda: 7)]
+
+
+@pytest.mark.parametrize("value", _NO_STREAMS, ids=_named)
 def test_streams(value, kernel):
-    with pytest.raises(mmagen.ArgumentError, match=r"^stream: "):
+    with pytest.raises(mmagen.ArgumentError, match=r"^stream: .* is no "):
         kernel("TN")(GOOD, GOOD.T, stream=value)
 
 

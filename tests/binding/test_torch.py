@@ -89,6 +89,7 @@ def test_what_is_unusual_is_left_alone(fast):
         (out, "1", 0, None),
         (out, 1, None, None),
         (None, 1, 0, "stream"),
+        (None, 1, 0, -1),
         (ints(4, 5), 1, 1, None),
     ):
         assert fast(a, b, out, *more, {}, None) is None
@@ -148,7 +149,8 @@ def test_the_custom_op_is_compiled(kernel):
     wanted = torch.relu(a @ weight.T) * 2
     assert torch.equal(layer(a, weight), wanted)
     assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(a, weight), wanted)
-    torch.library.opcheck(op, (a, weight.T), test_utils=("test_schema", "test_faketensor"))
+    for given in ((a, weight.T), (ints(3, 5, 8), weight.T), (a, weights(3, 8, 6)), (ints(1, 5, 8), weights(3, 8, 6))):
+        torch.library.opcheck(op, given, test_utils=("test_schema", "test_faketensor"))
 
 
 @pytest.mark.parametrize("major", ["N", "M"])

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import mmagen
 from mmagen.api import build
 from mmagen.core.targets import cmake_unfit
+from mmagen.generate.collection import collect
+from mmagen.generate.write import write
 from mmagen.mma import catalogue
 from mmagen.toolchain.find import COMPILE, find_toolchain
 
@@ -50,20 +53,35 @@ def test_every_spec_may_be_compiled_for_its_own_architectures():
 
 
 @pytest.mark.nvcc
+def test_a_vendored_library_names_the_kernel_that_needs_another(tmp_path):
+    files = collect("kernels", [mmagen.plan(SPECS / f"{name}.yaml") for name in ("sm90_gemm_bf16_tn", "fma_micro")])
+    write(files, tmp_path / "kernels", force=False)
+
+    code, said = _configured(tmp_path / "kernels", tmp_path / "one", "-DMMAGEN_CUDA_ARCHITECTURES=90a;80")
+    assert code == 1 and said.count("CMake Error") == 1
+    assert "sm90_gemm_bf16_tn cannot be compiled for architecture 80: it needs sm_90a. Change MMAGEN_CUDA_ARCHITECTURES" in said
+    assert _configured(tmp_path / "kernels", tmp_path / "two", "-DMMAGEN_CUDA_ARCHITECTURES=90a") == (0, "")
+    assert _configured(tmp_path / "kernels", tmp_path / "three") == (0, "")
+
+
+def _configured(source: Path, folder: Path, *options: str) -> tuple[int, str]:
+    """Exit code and errors of CMake."""
+    tools = find_toolchain(want=COMPILE)
+    assert tools.cmake and tools.nvcc and tools.cutlass
+    command = [tools.cmake.path, "-S", source, "-B", folder, f"-DCUTLASS_DIR={tools.cutlass.path}", *options]
+    environment = {**os.environ, "CUDACXX": str(tools.nvcc.path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    return done.returncode, " ".join(done.stderr.split())
+
+
+@pytest.mark.nvcc
 @pytest.mark.parametrize("option", ["CMAKE_CUDA_ARCHITECTURES", "MMAGEN_CUDA_ARCHITECTURES"])
 def test_a_project_says_what_it_needs_before_anything_is_compiled(option, tmp_path):
     build(SPECS / "sm90_gemm_bf16_tn.yaml", tmp_path, tests=False)
-    tools = find_toolchain(want=COMPILE)
-    assert tools.cmake and tools.nvcc and tools.cutlass
-    command = [tools.cmake.path, "-S", tmp_path / "sm90_gemm_bf16_tn", f"-DCUTLASS_DIR={tools.cutlass.path}"]
-    environment = {**os.environ, "CUDACXX": str(tools.nvcc.path)}
 
     def configured(architectures: str) -> tuple[int, str]:
         folder = tmp_path / f"build {len(architectures)}"
-        done = subprocess.run(
-            [*command, "-B", folder, f"-D{option}={architectures}"], capture_output=True, text=True, env=environment
-        )
-        return done.returncode, " ".join(done.stderr.split())
+        return _configured(tmp_path / "sm90_gemm_bf16_tn", folder, f"-D{option}={architectures}")
 
     code, said = configured("80;90a")
     assert code == 1 and said.count("CMake Error") == 1

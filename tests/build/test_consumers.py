@@ -282,6 +282,43 @@ def test_without_cutlass_one_sentence_says_what_to_pass(tools, tmp_path):
     assert "Git" not in said and said.count("Python") == 1
 
 
+def test_a_download_that_fails_is_one_sentence(tools, tmp_path):
+    """git is told of a repository on this machine in place of CUTLASS's, which is not there at first."""
+    build([SPECS / "hello_micro.yaml"], tmp_path, tests=False)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(app LANGUAGES NONE)\ninclude(hello_micro/cmake/mmagen_cutlass.cmake)\n"
+    )
+    mirror = tmp_path / "mirror"
+    settings = {
+        f"url.{mirror.as_uri()}.insteadOf": "https://github.com/NVIDIA/cutlass.git",
+        "user.name": "a",
+        "user.email": "a@b",
+    }
+    environment = {**os.environ, "GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+
+    def configured(*options: str) -> tuple[int, str]:
+        command = [tools.cmake.path, "-S", tmp_path, "-B", tmp_path / "build", "-DMMAGEN_FETCH_CUTLASS=ON", *options]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    for option, why in (("ON", "FETCHCONTENT_FULLY_DISCONNECTED is set"), ("OFF", "git does not reach https://github.com/")):
+        code, said = configured(f"-DFETCHCONTENT_FULLY_DISCONNECTED={option}")
+        assert code == 1 and said.count("CMake Error") == 1, said
+        assert f"cannot be downloaded, since {why}" in said and "pass -DCUTLASS_DIR=<a CUTLASS checkout>" in said
+    (mirror / "include/cute").mkdir(parents=True)
+    (mirror / "include/cutlass").mkdir()
+    (mirror / "include/cute/tensor.hpp").touch()
+    (mirror / "include/cutlass/version.h").write_text("#define CUTLASS_MAJOR 4\n#define CUTLASS_MINOR 2\n")
+    for command in ("init -q", "add -A", "commit -qm headers", "tag v4.2.0"):
+        subprocess.run(["git", *command.split()], cwd=mirror, env=environment, check=True)
+    assert configured()[0] == 0
+    shutil.rmtree(mirror)  # what was downloaded is not asked for again
+    code, said = configured()
+    assert code == 0 and "build/_deps/mmagen_cutlass-src/include (4.2)" in said, said
+
+
 def test_each_header_is_plain_c99_and_cxx(tmp_path):
     build([SPECS], tmp_path / "made")
     headers = sorted((tmp_path / "made").glob("*/include/*/*.h"))

@@ -11,15 +11,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mmagen.emulate import EmulationError
+from mmagen.core.errors import ExitCode
+from mmagen.emulate import EmulationError, Finding
 from mmagen.families import plan
+from mmagen.report.complaints import of_record
 from mmagen.spec.epilogue import Epilogue
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import further_calls, groups, host, nan_row, pointers, product, rare_values, short_workspace
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import values
-from mmagen.verify.emulated.session import tasks
+from mmagen.verify.emulated.session import run_task, tasks
 
 pytestmark = pytest.mark.nvcc
 
@@ -67,6 +69,26 @@ def test_a_k_of_0_that_leaves_something_is_found(checking, monkeypatch):
     spoil(monkeypatch, change)
     with pytest.raises(EmulationError, match=r"a call with a K of 0: 1 of \d+ elements wrong; at \(batch,m,n\): \(0, 3, 1\)"):
         further_calls.check(checking(CLASSIC))
+
+
+def test_what_they_find_is_judged_as_in_a_problem(checking, monkeypatch):
+    def change(task, data):
+        data.d.view[0, 3, 1] = np.nan
+
+    with monkeypatch.context() as patch:
+        spoil(patch, change)
+        result = run_task(checking(CLASSIC))
+    (record,) = result.records
+    assert (record["disposition"], result.exit_code) == ("incorrect", ExitCode.INCORRECT)
+    assert record["reason"].startswith("a call with a K of 0: 1 of ")
+    race = Finding("shared_race", "thread 1 reads byte 0", "include/mmagen/a.cuh", 7, "ld", 1, 1, 0, 1)
+    right = further_calls.multiply
+    monkeypatch.setattr(
+        further_calls, "multiply", lambda *given: (right(*given)[0], [replace(right(*given)[1][0], findings=(race,))])
+    )
+    (record,) = run_task(checking(CLASSIC)).records
+    assert record["disposition"] == "failed"
+    assert of_record(record) == ["shared_race at include/mmagen/a.cuh:7: a call with a K of 0: thread 1 reads byte 0"]
 
 
 def test_a_group_whose_status_is_wrong_is_found(checking, monkeypatch):

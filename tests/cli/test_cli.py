@@ -338,6 +338,9 @@ def test_nothing_slow_is_imported_for_generating():
         ("mmagen ver", "plain,verify"),
         ("mmagen atoms SM80_16x8x16_F32F", "plain,SM80_16x8x16_F32F16F16F32_TN"),
         ("mmagen verify --ju", "plain,--junit"),
+        ("mmagen build --arch sm_9", "plain,sm_90a"),
+        ("mmagen new --arch sm_9", "plain,sm_90"),
+        ("mmagen verify --arch sm_80,sm_9", "plain,sm_80,sm_90a"),
         ("mmagen init --spec sm90_gemm_bf16_pingpong1", "plain,sm90_gemm_bf16_pingpong128"),
     ],
 )

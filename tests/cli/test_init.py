@@ -204,6 +204,11 @@ def test_the_action_fails_where_a_kernel_does_and_still_prunes(checkout):
     assert 'errors="1"' in (checkout / "verdicts.xml").read_text(), "the refused spec is in the report"
 
 
+def test_the_action_keeps_the_folder_that_the_verbs_use():
+    (cache,) = (step for step in loaded(ROOT / "action.yml")["runs"]["steps"] if "cache" in step.get("uses", ""))
+    assert cache["with"]["path"] == "${{ env.MMAGEN_CACHE_DIR || '~/.cache/mmagen' }}"
+
+
 def test_the_action_s_inputs_are_described():
     action = loaded(ROOT / "action.yml")
     assert all(one["description"] and "default" in one for one in action["inputs"].values())

@@ -11,7 +11,6 @@ import pytest
 
 import mmagen.build.build
 from mmagen.build.build import BuildResult
-from mmagen.cli.verbs.results import _argument as as_argument
 from mmagen.cli.verify import _sanitized
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of, plan
@@ -19,7 +18,7 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import COMPILE, Tool, Toolchain
 from mmagen.verify.emulated.verify import parse_problem
-from mmagen.verify.omitted import problem_argument
+from mmagen.verify.problem_text import as_argument, problem_argument
 from mmagen.verify.verdict import EMULATED, Verdict
 from tests.support.fake_builds import printing, record
 from tests.support.fakes import replace_module, typed

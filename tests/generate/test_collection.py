@@ -56,6 +56,12 @@ def test_the_specs_in_it_make_it_again():
     assert collect("kernels", [mmagen.plan(spec) for spec in again]) == files
 
 
+def test_the_order_of_the_specs_changes_nothing():
+    """The command in the library's README.md has them in the order of the shell."""
+    names = ("sm80_gemm_f64", "hello_micro", "fma_micro")
+    assert collect("kernels", plans(*names)) == collect("kernels", plans(*sorted(names)))
+
+
 def test_a_library_is_not_called_as_its_kernel():
     with pytest.raises(
         UsageError, match=r"hello_micro is the name of a kernel and of the library; give the library another --name"
@@ -144,5 +150,5 @@ def test_a_c_program_links_the_kernels_of_one_library(tmp_path, capsys):
     ownership = {"stamp", *(function for function in FUNCTIONS[5:])}
     assert visible(library) == {f"hello_micro_{f}" for f in FUNCTIONS} | {f"hello_ownership_{f}" for f in ownership}
     assert mmagen.open(library, "hello_micro").name == "hello_micro"
-    with pytest.raises(UsageError, match=r"has hello_micro, hello_ownership; name=None is none of them"):
+    with pytest.raises(UsageError, match=r"has hello_micro, hello_ownership; pass one of them as name"):
         mmagen.open(library)

@@ -70,6 +70,22 @@ def test_a_problem_that_is_gone_is_a_regression_and_a_new_one_is_not():
     ]
 
 
+def test_emulated_problems_that_another_spec_leads_to_are_no_regression():
+    old = [record("1,1,1", device="cpu-ptx", spec_sha="1"), record("2,2,2", device="cpu-ptx", spec_sha="1")]
+    assert compared(old, [record("3,3,3", device="cpu-ptx", spec_sha="2")]) == [
+        ("1,1,1", "passed -> absent", False),
+        ("2,2,2", "passed -> absent", False),
+        ("3,3,3", "absent -> passed", False),
+    ]
+    for now in (
+        [record("2,2,2", device="cpu-ptx", spec_sha="1")],
+        [record("2,2,2", device="H200", spec_sha="2")],
+        [{**record("2,2,2", device="cpu-ptx", spec_sha="2"), "name": "another"}],
+    ):
+        assert ("1,1,1", "passed -> absent", True) in compared(old, now)
+    assert ("2,2,2", "passed -> failed", True) in compared(old, [record("2,2,2", "failed", device="cpu-ptx", spec_sha="2")])
+
+
 def test_ratios_beyond_the_noise():
     old = [record(ratio=1.0, ms_median=1.0)]
     assert compared(old, [record(ratio=0.951, ms_median=9.0)]) == [], "ratios are compared where there are some"

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmagen.build.job import BuildResult
+from mmagen.core.errors import UsageError
 from mmagen.families import plan
 from mmagen.report.formats import table, to_json
 from mmagen.report.junit import to_junit
@@ -17,9 +18,10 @@ from mmagen.report.results import to_markdown
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.model import Gpu
-from mmagen.verify.emulated.session import left_out_by, tasks
-from mmagen.verify.emulated.verify import _other_targets, _skipped
-from mmagen.verify.omitted import not_reached, problem_argument, unsuitable
+from mmagen.verify.emulated.session import emulated_cases, left_out_by, tasks
+from mmagen.verify.emulated.verify import _other_targets, _skipped, parse_problem
+from mmagen.verify.omitted import not_reached, unsuitable
+from mmagen.verify.problem_text import as_argument, problem_argument
 from mmagen.verify.run import RunResult
 from mmagen.verify.verdict import exit_code, judge
 from tests.support.fake_builds import fake_build, record
@@ -103,6 +105,29 @@ def test_a_gpu_of_another_architecture_is_named_beside_what_is_needed(arch, has,
     if not fits:
         needs = " or ".join(arch)
         assert why == f"needs {needs}; this GPU, NVIDIA X, has compute capability {has[0]}.{has[1]} (sm_{has[0]}{has[1]})"
+
+
+def test_groups_are_in_the_name_of_a_problem_as_programs_print_it():
+    listed = Problem.model_validate({"shape": [300, 64, 72], "groups": [70, 0, 129], "batch_stride_b": 0, "beta": 1})
+    extents = Problem.model_validate({"shape": [9, 8, 7], "groups": [[9, 8, 7], [0, 8, 7]], "ld_pad": 8})
+    drawn = Problem.model_validate({"shape": [64, 8, 8], "groups": {"experts": 9, "tokens": 40}})
+    names = [problem_argument(one) for one in (listed, extents, drawn)]
+    assert names[:2] == ["300,64,72:beta=1:batch_stride_b=0:groups=70+0+129", "9,8,7:ld_pad=8:groups=9x8x7+0x8x7"]
+    assert names[2] == "64,8,8:groups=" + "+".join(map(str, drawn.groups.sizes))
+    stopped = RunResult("k", "verify", tuple(record(problem=name) for name in names), -9, reason="it was stopped")
+    assert [*not_reached([listed, extents, drawn], stopped, None)] == []
+
+
+@pytest.mark.parametrize("name", ["sm90_gemm_bf16_grouped", "sm90_gemm_e4m3_masked", "sm90_gemm_bf16_pointers"])
+def test_printed_names_of_groups_are_the_problems(name):
+    """Also of those whose groups are only counted there."""
+    it = planned(name)
+    problems = [problem for problem, _ in emulated_cases(it)]
+    assert [parse_problem(as_argument(problem.text, [it])) for problem in problems] == problems
+    for problem in it.problems:  # some too large to be emulated
+        assert as_argument(problem.text, [it]) == problem_argument(problem)
+    with pytest.raises(UsageError, match="as it is printed"):
+        as_argument("8x8x8 groups=66 of 139 rows", [it])
 
 
 def test_problems_that_a_program_did_not_reach_are_skipped():

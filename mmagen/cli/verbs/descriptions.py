@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from mmagen.cli.inputs import Place
-from mmagen.cli.options import FILTERS, SPECS, operation_names, target_names
+from mmagen.cli.options import FILTERS, SPECS, architecture_names, operation_names, target_names
 from mmagen.cli.outputs import line_width
 from mmagen.core.errors import ExitCode
 
@@ -63,7 +63,12 @@ def inspect(
 
 @click.command(short_help="List the MMA operations of CUTLASS.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=operation_names)
-@click.option("--arch", metavar="ARCH", help="Only operations available on this architecture, e.g. sm_90a.")
+@click.option(
+    "--arch",
+    metavar="ARCH",
+    shell_complete=architecture_names,
+    help="Only operations available on this architecture, e.g. sm_90a.",
+)
 @FILTERS
 @click.option(
     "--block-scaled/--not-block-scaled", default=None, help="Only operations with scale factors, or only those without."

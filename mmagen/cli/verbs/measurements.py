@@ -8,12 +8,17 @@ from pathlib import Path
 import click
 
 from mmagen.cli.inputs import Finite, Place
-from mmagen.cli.options import FILTERS, JOBS, REPORTS, cached, operation_names, target_names
+from mmagen.cli.options import FILTERS, JOBS, REPORTS, architecture_names, cached, operation_names, target_names
 
 
 @click.command(short_help="Measure the peak rates of operations.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=operation_names)
-@click.option("--arch", metavar="ARCH", help="Target architecture; default: the local GPU's, else sm_90a.")
+@click.option(
+    "--arch",
+    metavar="ARCH",
+    shell_complete=architecture_names,
+    help="Target architecture; default: the local GPU's, else sm_90a.",
+)
 @FILTERS
 @click.option(
     "--inputs",

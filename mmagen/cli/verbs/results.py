@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +10,6 @@ import click
 from mmagen.cli.inputs import Finite, Place
 from mmagen.cli.options import ARCH, JOBS, REPORTS, cached, target_names
 from mmagen.core.errors import UsageError
-
-_PROBLEM = re.compile(r"^\d+,\d+,\d+(,\d+)?(:\w+=[\w.+-]+)*$")
-
-
-# As tables print one: 1024x512x64 b3 ld+8 off+1 alpha=2 beta=-1.
-_PRINTED = re.compile(r"^(\d+)x(\d+)x(\d+)(?:x(\d+))?((?: \S+)*)$")
-_SETTINGS = {"ld+": "ld_pad=", "off+": "offset="}
-
-
-def _argument(problem: str) -> str:
-    """A problem as the programs take it. Raises UsageError for a text that is none."""
-    text = problem.strip()
-    if printed := _PRINTED.match(text):
-        *extents, rest = (part or "" for part in printed.groups())
-        settings = rest.split()
-        if not extents[3] and settings and re.fullmatch(r"b\d+", settings[0]):
-            extents[3] = settings.pop(0)[1:]
-        for short, key in _SETTINGS.items():
-            settings = [key + one.removeprefix(short) if one.startswith(short) else one for one in settings]
-        text = ":".join([",".join(filter(None, extents)), *settings])
-    if not _PROBLEM.match(text):
-        raise UsageError(
-            f"--problem {problem}: write it as M,N,K or M,N,K,BATCH, e.g. 4096,4096,1024:ld_pad=8, or as it is printed, "
-            "e.g. '4096x4096x1024 ld+8'"
-        )
-    return text
 
 
 @click.command(short_help="Compile, run or emulate, and judge kernels.")
@@ -118,7 +91,6 @@ def verify(
         raise UsageError("give either specs or projects to verify, or --atoms WHICH")
     if rest["dist"] == "overflow" and not atoms:
         raise UsageError("--dist overflow requires --atoms WHICH")
-    problems = tuple(map(_argument, problems))
     if rest["sustained_s"] and not rest["bench"]:
         raise UsageError("--sustained times the benchmark; add --bench")
     from mmagen.cli import verify as verify_verb

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from mmagen.mma.sparse_atoms import SparseAtom
 from mmagen.mma.sparsity import columns_stored, compress, kept, metadata_words
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.verify.emulated import host
+from mmagen.verify.emulated.findings import OutcomeError, with_findings
 from mmagen.verify.emulated.formats import decode, encode, storage
 from mmagen.verify.emulated.matrix import Matrix, empty
 from mmagen.verify.emulated.task import Task
@@ -72,7 +73,7 @@ def drawn(atom: SparseAtom, m: int, k: int, contiguous_k: bool, pad: int, seed: 
 
 
 def check_compressor(task: Task, m: int, k: int) -> None:
-    """Raises EmulationError for a function that does something else than it should, and HostError."""
+    """Raises OutcomeError for a function that does something else than it should, EmulationError and HostError."""
     atom, contiguous_k = cast(SparseAtom, task.product.atom), task.product.spec.layout.a_major == "K"
     _check(task, drawn(atom, m, k, contiguous_k, _LD_PAD, task.seed))
     # Aligned rows, which are loaded by vectors.
@@ -127,9 +128,10 @@ def _emulate(task: Task, function: str, memory: GlobalMemory, values: Mapping[st
     alone = replace(task, library=None)  # the functions are the library's own, whatever the config
     for captured in host.launches_of(alone, task.symbol(function), [compress_arguments(values)], most=2):
         report = host.emulate(alone, captured, memory, _STEPS)
-        if report.findings or not report.completed:
-            reason = "; ".join(map(str, report.findings)) or "does not end"
-            raise EmulationError(f"{task.symbol(function)}: {reason}")
+        if report.findings:
+            raise OutcomeError(task.symbol(function), with_findings("", [report]))
+        if not report.completed:
+            raise EmulationError(f"{task.symbol(function)}: does not end")
 
 
 def _same(task: Task, function: str, name: str, found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> None:
@@ -137,10 +139,14 @@ def _same(task: Task, function: str, name: str, found: npt.NDArray[Any], expecte
     wrong = np.ascontiguousarray(found).view(bits) != np.ascontiguousarray(expected).view(bits)
     if wrong.any():
         at = tuple(map(int, np.argwhere(wrong)[0]))
-        raise EmulationError(f"{task.symbol(function)} writes {found[at]} to {name} at {at}, not {expected[at]}")
+        _wrong(task, function, f"writes {found[at]} to {name} at {at}, not {expected[at]}")
 
 
 def _same_number(task: Task, function: str, memory: GlobalMemory, expected: int) -> None:
     found = int(np.frombuffer(memory.read("violation").tobytes(), np.int64)[0])
     if found != expected:
-        raise EmulationError(f"{task.symbol(function)} reports {found}, not {expected}")
+        _wrong(task, function, f"reports {found}, not {expected}")
+
+
+def _wrong(task: Task, function: str, how: str) -> NoReturn:
+    raise OutcomeError(task.symbol(function), {"disposition": "incorrect", "reason": how})

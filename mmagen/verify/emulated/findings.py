@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmagen.emulate import Coverage, Finding, Report
+from mmagen.emulate import Coverage, EmulationError, Finding, Report
 
 _MOST_PLACES = 4  # named in a sentence
+
+
+class OutcomeError(EmulationError):
+    """Something that is wrong beside a problem: in a call that no problem makes, or in another function of the library. outcome:
+    of the record, so that a wrong result is incorrect and a race has its findings there as well."""
+
+    def __init__(self, where: str, outcome: Mapping[str, Any]):
+        super().__init__(f"{where}: {outcome['reason']}")
+        self.outcome: dict[str, Any] = {"disposition": outcome["disposition"], "reason": str(self)}
+        if details := outcome.get("details"):
+            findings = [one | {"message": f"{where}: {one['message']}"} for one in details["findings"]]
+            self.outcome["details"] = {"endless": details["endless"], "findings": findings}
 
 
 def findings_of(reports: Sequence[Report]) -> list[Finding]:

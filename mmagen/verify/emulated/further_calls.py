@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mmagen.emulate import EmulationError, GlobalMemory
+from mmagen.emulate import GlobalMemory
 from mmagen.families import family_of
 from mmagen.mma.ranges import LARGEST
 from mmagen.plan.operations import as_applied, columns_of_element
@@ -18,7 +18,7 @@ from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import groups, nan_row, not_finite, pointers, rare_values, short_workspace
 from mmagen.verify.emulated.compare import compare
-from mmagen.verify.emulated.findings import with_findings
+from mmagen.verify.emulated.findings import OutcomeError, with_findings
 from mmagen.verify.emulated.formats import as_stored, is_integer
 from mmagen.verify.emulated.matrices import draw_of, operands
 from mmagen.verify.emulated.matrix import Matrix, Operands, values
@@ -45,7 +45,7 @@ _SIZES = (5, -1, _ROWS + 1, _ROWS, 0, _MOST_INT, -_MOST_INT - 1, 3, *(0,) * 24, 
 
 
 def check(task: Task) -> None:
-    """Raises EmulationError for what the kernel does wrong, and HostError."""
+    """Raises OutcomeError for what the kernel does wrong, EmulationError and HostError."""
     if not task.product.any_shape:
         return
     plan, usual = cast(GemmPlan, task.plan), task.problem
@@ -244,7 +244,7 @@ def _judge(task: Task, problem: Problem, what: str, change: Callable[[Task, Oper
 
 def _raise(what: str, outcome: Mapping[str, Any]) -> None:
     if outcome.get("disposition", "passed") != "passed":
-        raise EmulationError(f"a call with {what}: {outcome['reason']}")
+        raise OutcomeError(f"a call with {what}", outcome)
 
 
 def _without_k(task: Task, data: Operands) -> Task:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mmagen.emulate import EmulationError, Event, GlobalMemory, Report, Trace
 from mmagen.host_runtime.library import CapturedLaunch
 from mmagen.verify.emulated import host
-from mmagen.verify.emulated.findings import findings_of
+from mmagen.verify.emulated.findings import OutcomeError, findings_of
 from mmagen.verify.emulated.host import WORKSPACE_ALIGNMENT, Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.matrix import Operands
@@ -37,7 +37,8 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
         memory, _, _ = allocated(task, data, memory.read("workspace").tobytes())
         reports = _emulated(task, launches, memory)
         if not findings_of(reports) and (memory.read_rows("d")[0] != lines).any():
-            raise EmulationError("a second call with the workspace as the first has left it gives another D")
+            wrong = {"disposition": "incorrect", "reason": "it gives another D"}
+            raise OutcomeError("a second call with the workspace as the first has left it", wrong)
     return written, reports
 
 

@@ -24,6 +24,7 @@ from mmagen.plan.project import ProjectPlan
 from mmagen.plan.trials import as_written, few_rows_problems
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
+from mmagen.verify.emulated.findings import OutcomeError
 from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.run import RECORD_FIELDS, RunResult
@@ -194,6 +195,8 @@ def run_task(task: Task) -> RunResult:
     start = time.monotonic()
     try:
         outcome = _judge(task)
+    except OutcomeError as error:
+        outcome = error.outcome
     except (EmulationError, HostError) as error:
         outcome = {"disposition": "failed", "reason": str(error)}
         if isinstance(error, HostTimeoutError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -196,6 +197,7 @@ def parse_problem(text: str) -> Problem:
             f"--problem {text}: extents and batch are 1 to 2147483647, ld_pad and offset within their limits, "
             "alpha and beta finite numbers"
         ) from None
-    if problem.m * problem.n * problem.k * problem.batch > _LARGEST:
+    each = problem.groups.shapes(problem.n, problem.k) if problem.groups else [(*problem.shape, problem.batch)]
+    if sum(map(math.prod, each)) > _LARGEST:
         raise UsageError(f"--problem {text}: too large to emulate; use one below 640 in each extent, or --on gpu")
     return problem

@@ -52,8 +52,30 @@ endif()
 
 if(NOT MMAGEN_CUTLASS_INCLUDE AND MMAGEN_FETCH_CUTLASS)
   include(FetchContent)
+  set(_mmagen_url https://github.com/NVIDIA/cutlass.git)
+  # FetchContent's own errors of a failed download are many lines, and name no other way.
+  if(NOT FETCHCONTENT_SOURCE_DIR_MMAGEN_CUTLASS AND NOT EXISTS "${FETCHCONTENT_BASE_DIR}/mmagen_cutlass-src/include/cute/tensor.hpp")
+    find_package(Git QUIET)
+    if(FETCHCONTENT_FULLY_DISCONNECTED)
+      set(_mmagen_why "FETCHCONTENT_FULLY_DISCONNECTED is set")
+    elseif(NOT Git_FOUND)
+      set(_mmagen_why "git is not found")
+    else()
+      execute_process(
+        COMMAND "${CMAKE_COMMAND}" -E env GIT_TERMINAL_PROMPT=0
+                "${GIT_EXECUTABLE}" ls-remote --exit-code ${_mmagen_url} refs/tags/${MMAGEN_CUTLASS_TAG}
+        RESULT_VARIABLE _mmagen_result OUTPUT_QUIET ERROR_QUIET TIMEOUT 60)
+      set(_mmagen_why "")
+      if(NOT _mmagen_result EQUAL 0)
+        set(_mmagen_why "git does not reach ${_mmagen_url}")
+      endif()
+    endif()
+    if(_mmagen_why)
+      message(FATAL_ERROR "CUTLASS ${MMAGEN_CUTLASS_TAG} cannot be downloaded, since ${_mmagen_why}: pass -DCUTLASS_DIR=<a CUTLASS checkout>")
+    endif()
+  endif()
   # SOURCE_SUBDIR names a folder without CMakeLists.txt: only the headers are wanted.
-  FetchContent_Declare(mmagen_cutlass GIT_REPOSITORY https://github.com/NVIDIA/cutlass.git GIT_TAG ${MMAGEN_CUTLASS_TAG}
+  FetchContent_Declare(mmagen_cutlass GIT_REPOSITORY ${_mmagen_url} GIT_TAG ${MMAGEN_CUTLASS_TAG}
     GIT_SHALLOW ON SOURCE_SUBDIR include)
   FetchContent_MakeAvailable(mmagen_cutlass)
   set(MMAGEN_CUTLASS_INCLUDE "${mmagen_cutlass_SOURCE_DIR}/include")
