@@ -14,7 +14,7 @@ from mmagen.core.errors import ABSENT, Change, Fault, Key, SpecFaults
 from mmagen.families.entries import Entry, entries
 from mmagen.plan import pages, sentences
 from mmagen.plan.copies import call_of
-from mmagen.plan.cost import KernelShape, predicted_us
+from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.maps import Map, of_product
 from mmagen.plan.model import LaunchShape
 from mmagen.plan.plans import Config, GemmPlan
@@ -72,22 +72,25 @@ def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
     return plan.launched(launches, choice.launch.tile_n or 0)
 
 
-def choose(plan: GemmPlan, problem: Problem) -> Config:
+def choose(plan: GemmPlan, problem: Problem, workspace: bool = True) -> Config:
     """The config for a problem, as in choice.cuh: the first whose rule holds, else of those without a rule the one with the
-    least predicted time."""
+    least predicted time. workspace: has the call the workspace that it asks for, or none?"""
     for config in plan.configs:
         if config.when and config.when.holds(*problem.shape):
             return config
-    return ranked(plan, problem)[0][1]
+    return ranked(plan, problem, workspace)[0][1]
 
 
-def ranked(plan: GemmPlan, problem: Problem) -> list[tuple[float, Config]]:
-    """(predicted microseconds, config) of the configs without a rule, fastest first; NaN where costs are not known."""
+def ranked(plan: GemmPlan, problem: Problem, workspace: bool = True) -> list[tuple[float, Config]]:
+    """(predicted microseconds, config) of the configs without a rule, fastest first; NaN where costs are not known. workspace: as
+    choose() has it."""
     others = [config for config in plan.configs if config.when is None]
     if any(config.cost is None for config in others):
         return [(math.nan, others[-1])]
-    call = call_of(plan, problem)
-    times = [(predicted_us(KernelShape.of(one.plan), one.cost, call), one) for one in others if one.cost]
+    call = call_of(plan, problem) if workspace else Call.of(plan, problem)  # without, operands are not copied
+    shapes = [KernelShape.of(one.plan) for one in others]
+    shapes = shapes if workspace else [one.without_workspace for one in shapes]
+    times = [(predicted_us(shape, one.cost, call), one) for shape, one in zip(shapes, others, strict=True) if one.cost]
     return sorted(times, key=lambda pair: pair[0])
 
 

@@ -9,7 +9,7 @@ microseconds the tensor core is slower, since power limits the clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
@@ -52,6 +52,11 @@ class KernelShape:
             stream_k=STREAM_K.index(scheduler.stream_k),
             bytes=element_bytes(plan),
         )
+
+    @property
+    def without_workspace(self) -> KernelShape:
+        """How the kernel computes a call that has no workspace: no two clusters share the K of a tile."""
+        return replace(self, workspace_splits=-1, stream_k=0)
 
     @property
     def group(self) -> int:

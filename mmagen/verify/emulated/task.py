@@ -39,7 +39,7 @@ class Task:
     @property
     def chosen(self) -> str:
         """The config that the library's rules mean the problem for; "" for a project of one kernel."""
-        return choose(self.library, self.problem).name if self.library else ""
+        return choose(self.library, self.problem, self.workspace).name if self.library else ""
 
     @property
     def kernel_name(self) -> str:
