@@ -237,10 +237,15 @@ def limit_of(task: Task, clusters: int, copied: bool) -> int:
 
 
 def emulate(
-    task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: int = STEP_LIMIT, trace: Trace | None = None
+    task: Task,
+    captured: CapturedLaunch,
+    memory: GlobalMemory,
+    steps: int = STEP_LIMIT,
+    trace: Trace | None = None,
+    first_cta: int = 0,
 ) -> Report:
-    """Executes a captured launch; no thread may take more than `steps`. trace: as `launch` has it. Raises EmulationError for what
-    the emulator does not know."""
+    """Executes a captured launch; no thread may take more than `steps`. trace, first_cta: as `launch` has them. Raises
+    EmulationError for what the emulator does not know."""
     unit = launched_unit(task, captured)
     report = launch(
         unit.module,
@@ -257,6 +262,7 @@ def emulate(
         trace=trace,
         elects_last=True,  # a kernel may not take the elected lane for the first
         kept=unit.code,
+        first_cta=first_cta,
     )
     if unit.code:
         unit.code.save()
