@@ -29,5 +29,5 @@ def test_the_last_tile_lies_behind_many(name, offset):
         assert start > 2**16 and start % extent == start % 128 == 0
         assert part <= 16 and (count - 1) * extent == start and count & (count - 1)
     k_tiles = last.part.k // it.tile[2] // it.scheduler.split_k
-    assert last.part.k == last.problem.k and k_tiles == (8 if offset else 4 * it.stages + 2)
+    assert last.part.k == last.problem.k and k_tiles == (2 if offset else 4 * it.stages)
     assert last.part.ld_pad >= max(starts) and last.part.ld_pad % 16 == 0 and last.part.offset == offset

@@ -1,8 +1,9 @@
 """The last tile of a product of more than 2^16 rows, 2^16 columns and about 2^28 tiles, of which only the last cluster is executed.
 
 Coordinates of 16 bits, and divisions of a tile's index that are exact for small ones alone, give right results on all problems that
-are small enough to be emulated whole. The sum is so long that each stage is filled and read again after three rounds. Memory holds
-what the last tile needs: pointers are those of matrices whose other rows and columns lie where nothing may be accessed.
+are small enough to be emulated whole. The sum of aligned operands is so long that each stage is filled and read again after three
+rounds. Memory holds what the last tile needs: pointers are those of matrices whose other rows and columns lie where nothing may be
+accessed.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _FAR = 1 << 16  # rows and columns before the tile, at least
 _TILES = 1 << 28  # at most
 _BLOCK = 128  # rows or columns
 _INSIDE = 16  # rows and columns of the tile that are inside of D
-_ROUNDS = 4  # of the stages, and two k tiles
-_MOST_UNALIGNED = 8  # k tiles, where kernels have two stages or load by threads
+_ROUNDS = 4  # of the stages
+_UNALIGNED = 2  # k tiles of operands that are not aligned, which take long to load
 _LEAST_BYTES = 16  # of a workspace
 _STRIDE = 64  # elements between the matrices of D: all but the last are never accessed
 
@@ -48,8 +49,7 @@ def last_tile(plan: GemmPlan, offset: int) -> LastTile:
     before = [_tiles_before(extent) for extent in of_cluster]
     m_start, n_start = (count * extent for count, extent in zip(before, of_cluster, strict=True))
     m, n = (min(_INSIDE, extent) for extent in plan.tile_of_d[:2])
-    k_tiles = _ROUNDS * plan.stages + 2
-    k = plan.tile[2] * plan.scheduler.split_k * (min(k_tiles, _MOST_UNALIGNED) if offset else k_tiles)
+    k = plan.tile[2] * plan.scheduler.split_k * (_UNALIGNED if offset else _ROUNDS * plan.stages)
     pad = -(-max(m_start, n_start) // _INSIDE) * _INSIDE
     batch = _TILES // math.prod(count + 1 for count in before)
     (part,) = as_applied(plan.spec, (Problem(shape=(m, n, k), ld_pad=pad, offset=offset, beta=1.0),))
