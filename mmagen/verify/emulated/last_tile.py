@@ -65,14 +65,17 @@ def _tiles_before(extent: int) -> int:
 
 
 def check(task: Task) -> dict[str, object]:
-    """The outcome of such calls, of operands that are aligned and others; {} where it is as it must be, for groups, where operands
-    are prepared by another kernel, and of a library for all but its first one. Raises EmulationError and HostError."""
+    """The outcome of such calls, of operands that are aligned and, along K, of others; {} where it is as it must be, for groups,
+    where operands are prepared by another kernel, and of a library for all but its first one. Raises EmulationError and HostError.
+    """
     plan = cast(GemmPlan, task.plan)
     if task.library and plan is not task.library.kernels[0]:
         return {}
     if plan.needs_workspace or plan.scheduler.grouped or not all(map(_has_part, plan.arguments.tensors)):
         return {}
-    tiles = [last_tile(plan, offset) for offset in (0, 1)]
+    # Vectors of unaligned lines along M or N begin with elements before the part.
+    offsets = (0, 1) if plan.majors[:2] == ("K", "K") else (0,)
+    tiles = [last_tile(plan, offset) for offset in offsets]
     known = [one for one in tiles if not any(family_of(plan).problem_faults(plan, (one.part,)))]
     outcomes = (_outcome(task, one) for one in known)
     return next((one for one in outcomes if one.get("disposition", "passed") != "passed"), {})
