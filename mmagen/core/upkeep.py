@@ -18,6 +18,7 @@ KINDS = {
     "builds": "compiled projects",
     "ptx": "kernels as PTX",
     "host": "host code for emulation",
+    "code": "Python code of emulated kernels",
     "shared": "shared libraries for Python",
     "projects": "projects of mmagen.compile()",
     "binding": "compiled modules for Python",

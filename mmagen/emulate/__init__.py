@@ -23,6 +23,8 @@ from mmagen.emulate.call.device import Buffer, Device
 from mmagen.emulate.call.run import Launched, run_ptx
 from mmagen.emulate.call.tensor_maps import tensor_map
 from mmagen.emulate.errors import EmulationError, defect
+from mmagen.emulate.exec.compile import prepare
+from mmagen.emulate.exec.kept_code import KeptCode
 from mmagen.emulate.exec.launch import STEP_LIMIT, launch
 from mmagen.emulate.memory.global_memory import POISON, GlobalMemory
 from mmagen.emulate.memory.rows import Rows
@@ -53,6 +55,7 @@ __all__ = [
     "Finding",
     "GlobalMemory",
     "Goal",
+    "KeptCode",
     "Launched",
     "Module",
     "Output",
@@ -65,6 +68,7 @@ __all__ = [
     "defect",
     "launch",
     "parse",
+    "prepare",
     "run_ptx",
     "sparse_zeros",
     "tensor_map",

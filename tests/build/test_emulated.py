@@ -117,6 +117,7 @@ _FAULTS_OF_EVERY_RUN = (
     "clusters_share_beyond_the_matrix",
     "sparse_selector",
     "corner_sm80_line_offsets_of_32_bits",
+    "large_division_of_small_numbers",
     "corner_sm80_epilogue_wide_by_d_alone",
     "call_wide_by_a_alone",
     "call_short_lines_are_those_of_a",

@@ -298,3 +298,9 @@ def test_wide_addresses_of_shared_memory_are_truncated():
     assert out.view(np.uint64)[:8].tolist() == list(range(8))
     # Row r of the matrix is written by the threads 4r..4r+3, the first of which has 4r + 5.
     assert out.view(np.uint32)[32:48:2].tolist() == [4 * row + 6 for row in range(8)]
+
+
+def test_some_ctas_alone_are_executed():
+    body = "mov.u32 %r2, %ctaid.x; mul.wide.u32 %rd6, %r2, 8; add.s64 %rd7, %rd2, %rd6; st.global.u32 [%rd7], %r2;"
+    out, report = run(body, threads=1, grid=7, out_bytes=56, lanes=32, first_cta=5)
+    assert out.view("u4")[::2].tolist() == [M32] * 5 + [5, 6] and report.ctas == 2

@@ -8,7 +8,7 @@ import numpy as np
 
 from mmagen.emulate import POISON
 from mmagen.host_runtime.library import CapturedLaunch
-from mmagen.verify.emulated import host
+from mmagen.verify.emulated import host, units
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
@@ -44,7 +44,7 @@ def _upload(gpu: Gpu, memory: np.ndarray) -> ctypes.c_uint64:
 
 
 def _launch(gpu: Gpu, task: Task, captured: CapturedLaunch) -> None:
-    _, ptx = host.launched_unit(task, captured)
+    _, ptx = units.launched_ptx(task, captured)
     module, function = gpu.load(ptx), ctypes.c_void_p()
     try:
         gpu.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(captured.entry.encode()))

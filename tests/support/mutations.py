@@ -37,6 +37,7 @@ from tests.support.mutations_few_rows import FAULTS as FEW_ROWS_FAULTS
 from tests.support.mutations_few_rows import OTHER_SIZES as FEW_ROWS_OF_OTHER_SIZES
 from tests.support.mutations_group_tensors import FAULTS as GROUP_TENSOR_FAULTS
 from tests.support.mutations_grouped import FAULTS as GROUPED_FAULTS
+from tests.support.mutations_large import FAULTS as LARGE_FAULTS
 from tests.support.mutations_mixed import FAULTS as MIXED_FAULTS
 from tests.support.mutations_pieces import FAULTS as PIECES_FAULTS
 from tests.support.mutations_pointers import FAULTS as POINTER_FAULTS
@@ -56,6 +57,8 @@ _REACH = tuple(
 _CORNERS = tuple(
     one(f"corner_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *fault, seen in CORNER_FAULTS
 )
+
+_LARGE = tuple(one(f"large_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *fault, seen in LARGE_FAULTS)
 
 _CALLS = tuple(one(f"call_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *fault, seen in CALL_FAULTS)
 
@@ -115,6 +118,7 @@ MUTATIONS = (
     *_PIECES,
     *_COMPLEX,
     *_CORNERS,
+    *_LARGE,
     *_CALLS,
     *_PRODUCERS,
     *_BEYOND_DENSE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 
 from mmagen.cli.verify import _toolchain
+from mmagen.core.cache import no_cache
 from mmagen.core.errors import UsageError
 from mmagen.families import family_of, plan
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain import find
-from mmagen.verify.emulated import host
+from mmagen.verify.emulated import host, units, verify
 from mmagen.verify.emulated.compare import _product, compare
 from mmagen.verify.emulated.formats import decode, encode
 from mmagen.verify.emulated.matrices import operands
@@ -331,12 +333,28 @@ def test_only_what_compiles_for_the_emulator_is_looked_for(monkeypatch):
 
 def test_kernels_are_parsed_once_for_all_processes(monkeypatch):
     parsed = []
-    monkeypatch.setattr(host, "parse", lambda unit, file: parsed.append(file))
-    host._module.cache_clear()
+    monkeypatch.setattr(units, "parse", lambda ptx, file: parsed.append(file))
+    units._unit.cache_clear()
     task = Task(planned(), SimpleNamespace(units={"a": "1", "b": "2"}, host=True), Problem(shape=(16, 16, 16)), "small_int", 1)
-    host.parse_ahead(task)
-    assert host._module("1", "a.ptx") is None and parsed == ["a.ptx", "b.ptx"]
-    host._module.cache_clear()
+    units.prepare_ahead(task)
+    assert units._unit("1", "a.ptx", None).module is None and parsed == ["a.ptx", "b.ptx"]
+    units._unit.cache_clear()
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_code_is_kept_in_the_cache_folder_unless_that_is_off(off, monkeypatch, tmp_path):
+    given = []
+    ptx = SimpleNamespace(
+        error="", name="it", arch="sm_80", kernel="gemm", spec_sha="", cuda="", cutlass="", seconds=0, cached=1
+    )
+    monkeypatch.setenv("MMAGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(verify, "_plan", lambda project: planned())
+    monkeypatch.setattr(verify, "_compile", lambda *_: [ptx])
+    monkeypatch.setattr(verify, "run_tasks", lambda work, *_: given.extend(work))
+    with no_cache() if off else nullcontext():
+        options = {"arch": None, "problems": (), "seed": None, "distribution": None, "jobs": 1, "progress": lambda *_: None}
+        verify.emulate_all([tmp_path], SimpleNamespace(nvcc=None), **options)
+    assert given and {task.code_folder for task in given} == {None if off else tmp_path / "code"}
 
 
 @pytest.mark.parametrize("config", ("coop_64x32x128_hint_p4_c1x1", "coop_64x64x128_swap_split_hint_p4_c1x1"))

@@ -41,6 +41,5 @@ class Batches:
         for start, warps in self._executed.items():
             block = self._code.blocks[start]
             report.warp_instructions += warps * block.length
-            for i in block.instructions:
-                name = ".".join((i.base, *i.modifiers))
-                report.opcodes[name] = report.opcodes.get(name, 0) + warps
+            for name, count in block.opcodes.items():
+                report.opcodes[name] = report.opcodes.get(name, 0) + warps * count

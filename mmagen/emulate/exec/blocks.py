@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,6 +60,11 @@ class Block:
     def instructions(self) -> tuple[Instruction, ...]:
         """The body and the end."""
         return (*self.body, *((self.end,) if self.end else ()))
+
+    @cached_property
+    def opcodes(self) -> dict[str, int]:
+        """How many of its instructions have each name, "ld.global.u32"."""
+        return dict(Counter(".".join((i.base, *i.modifiers)) for i in self.instructions))
 
     @cached_property
     def steps(self) -> int:

@@ -1,4 +1,4 @@
-"""Which registers an entry may read before it writes them."""
+"""Which registers an entry may read before it writes them, and which ones no block reads before it writes them."""
 
 from __future__ import annotations
 
@@ -68,6 +68,21 @@ def unwritten_reads(entry: Entry, blocks: dict[int, Block], unused: Mapping[int,
     for start in visited:
         suspects |= _reads_of(blocks[start], before[start], unused)
     return frozenset(index for index in range(count) if suspects >> index & 1)
+
+
+def block_registers(entry: Entry, blocks: Mapping[int, Block]) -> frozenset[int]:
+    """Registers that each block which reads them writes before, for all lanes that run it. What the lanes that are elsewhere hold
+    in them does not matter. The end of a block may read them, but not write them."""
+    others: set[int] = set()
+    for block in blocks.values():
+        written: set[int] = set()
+        for i in block.instructions:
+            reads, writes = ({x.index for x in registers} for registers in i.registers)
+            others |= reads - written
+            if i.guard is None and i is not block.end:
+                written |= writes
+            others |= writes - written
+    return frozenset(range(len(entry.registers))) - others
 
 
 def successors(block: Block, following: dict[int, int]) -> list[int]:

@@ -11,6 +11,7 @@ from mmagen.emulate.errors import EmulationError, reported
 from mmagen.emulate.exec.batches import Batches
 from mmagen.emulate.exec.compile import compiled
 from mmagen.emulate.exec.endless import Limits
+from mmagen.emulate.exec.kept_code import KeptCode
 from mmagen.emulate.hazards.tracker import LaunchHistory
 from mmagen.emulate.memory.global_memory import GlobalMemory
 from mmagen.emulate.program.limits import launched_cluster
@@ -46,6 +47,8 @@ def launch(
     overlaps: bool = False,
     trace: Trace | None = None,
     elects_last: bool = False,
+    kept: KeptCode | None = None,
+    first_cta: int = 0,
 ) -> Report:
     """Executes one kernel launch to its end.
 
@@ -57,7 +60,8 @@ def launch(
     threads to run at once. cluster: its extents in CTAs; an int is the one along x, and 1 stands for the cluster that the entry
     requires, if it does. overlaps: the launch may begin before the one before it ends (programmatic stream serialization).
     trace: gets what the first CTA does: see Event. elects_last: elect.sync elects the last of the lanes that take part in place
-    of the first; PTX does not say which.
+    of the first; PTX does not say which. kept: generated code of earlier processes. first_cta: the CTAs from this
+    one on are executed, the others not; CTAs are numbered cluster by cluster.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
     another size, and a launch that the entry's directives forbid.
@@ -76,7 +80,7 @@ def launch(
         extents,
         overlaps,
     )
-    code = compiled(program, checks, trace is not None)
+    code = compiled(program, checks, trace is not None, kept)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
     history = LaunchHistory(log, program.global_granule)
     printed, prefetches = Printed(), Prefetches()
@@ -84,13 +88,13 @@ def launch(
     batches = Batches(state, code, Limits.of(step_limit, timeout_s))
     at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):
-        for first in range(0, program.cta_count, at_once):
+        for first in range(first_cta, program.cta_count, at_once):
             batches.run(first, min(at_once, program.cta_count - first))
             if batches.stopped or batches.aborted:
                 break
             if progress:
                 progress(min(first + at_once, program.cta_count), program.cta_count)
-    report = Report(entry, program.cta_count, batches.completed, batches.stopped, log.findings(), batches.steps)
+    report = Report(entry, program.cta_count - first_cta, batches.completed, batches.stopped, log.findings(), batches.steps)
     report.traffic, report.printed = traffic.traffic(), printed.texts
     report.unused_prefetches = prefetches.unused(module.file)
     report.coverage = batches.branches.coverage(entry)

@@ -21,7 +21,6 @@ from mmagen.emulate.exec.coverage import BranchLog
 from mmagen.emulate.exec.endless import Limits, Stopped, Watch, report_late
 from mmagen.emulate.lanes.members import complete_sets
 from mmagen.emulate.lanes.special_values import special_registers
-from mmagen.emulate.ops.emit import storage_of
 from mmagen.emulate.ops.mbarriers import address_operand, phase_operands, shared_address
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Register
 from mmagen.emulate.sync.resumed import Resumed
@@ -37,7 +36,7 @@ class BatchScheduler:
         self._batch, self._lanes, self._code = batch, batch.lanes, code
         self._blocks, self._next = code.blocks, code.next
         self._limits, self._executed, self._branches = limits, executed, branches
-        self._registers: Registers = [np.zeros(1, dtype=_dtype(r)) for r in batch.program.entry.registers]
+        self._registers: Registers = code.zeros.copy()
         self._registers += special_registers(batch.program, batch.lanes)
         self._groups: dict[int, Mask] = {0: batch.lanes.live}
         # (block, lane, address) of the flags that were read since the last write, of which there had been so many: the
@@ -178,7 +177,8 @@ class BatchScheduler:
             return True
         before, times = self._polled[flag]
         lane = flag[1]
-        now = hash(tuple((r if len(r) == 1 else r[lane : lane + 1]).tobytes() for r in self._registers))
+        lasting = (self._registers[index] for index in self._code.lasting)
+        now = hash(tuple((r if len(r) == 1 else r[lane : lane + 1]).tobytes() for r in lasting))
         self._polled[flag] = now, times + 1
         return times < _MOST_POLLS and (times == 0 or now != before)
 
@@ -371,8 +371,3 @@ class BatchScheduler:
         batch.barriers.report_deadlock()
         batch.cluster_barrier.report_deadlock()
         batch.mbarriers.report_deadlock()
-
-
-def _dtype(register: Register) -> np.dtype[np.generic]:
-    name = storage_of(register)
-    return np.dtype("bool" if name == "b1" else name)

@@ -80,15 +80,19 @@ class ClockShadow(Granules):
 
     def _note(self, notes: Words, places: Indices, own: Mask, lanes: Indices) -> None:
         """Keeps that lanes accessed granules, of which those `own` are of their CTAs, now."""
-        clock = self._clocks.clock[lanes // 32] << np.uint32(6)
-        codes = np.broadcast_to((clock | (lanes % 32).astype(np.uint32))[:, None], places.shape)
-        warps = np.broadcast_to((lanes // 32 % self._clocks.warps_of_cta)[:, None], places.shape)
-        before = notes[places, warps]
-        several = own & (before >> 6 == codes >> 6) & ((before ^ codes) & (_LANE_BITS | _SEVERAL) != 0)
-        notes[places[own], warps[own]] = (codes | np.where(several, _SEVERAL, np.uint32(0)))[own]
-        lost = own & ((notes[places, warps] ^ codes) & _LANE_BITS != 0)
+        warps = lanes // 32
+        at = places * self._clocks.warps_of_cta + (warps % self._clocks.warps_of_cta)[:, None]
+        now = (self._clocks.clock[warps] << np.uint32(6)) | (lanes % 32).astype(np.uint32)
+        codes = np.broadcast_to(now[:, None], places.shape)
+        if not own.all():
+            at, codes = at[own], codes[own]
+        flat = notes.reshape(-1)
+        before = flat[at]
+        several = (before >> 6 == codes >> 6) & ((before ^ codes) & (_LANE_BITS | _SEVERAL) != 0)
+        flat[at] = np.where(several, codes | _SEVERAL, codes)
+        lost = (flat[at] ^ codes) & _LANE_BITS != 0
         if lost.any():
-            notes[places[lost], warps[lost]] |= _SEVERAL
+            flat[at[lost]] |= _SEVERAL
 
     def write(self, i: Instruction, index: Indices, size: int, lanes: Indices) -> None:
         """Notes writes by threads."""
@@ -270,8 +274,8 @@ class ClockShadow(Granules):
         if self._changer is not None:
             text = "overwrites {byte}, which {other} changed by an atomic operation, with no barrier between"
             self._after_notes(i, places, who, rank, self._changer, text)
-        unfinished = self._known(who, rank, clocks.warps, clocks.groups_of_cta) < self.multiplied[chunks]
-        if unfinished.any():
+        multiplied = self.multiplied[chunks]
+        if multiplied.any() and (unfinished := self._known(who, rank, clocks.warps, clocks.groups_of_cta) < multiplied).any():
             text = "overwrites {byte}, which a wgmma reads that is not known to have completed"
             self._report("async_race", i, places, who, np.asarray(unfinished.any(axis=2)), text)
         other = self.other[places]

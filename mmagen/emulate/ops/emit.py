@@ -94,7 +94,8 @@ class Emitter:
 
     place_of: a variable's address in its own space, None for global memory. specials: a special register's expression.
     tracked: registers of which it is checked at run time that they are written before they are read. unused: the index of an
-    instruction -> registers whose values nothing uses there, for which this is not checked.
+    instruction -> registers whose values nothing uses there, for which this is not checked. inner: registers that no block
+    reads before it has written them: lanes that are elsewhere may hold anything in them, so that results need no mask.
     """
 
     def __init__(
@@ -103,19 +104,26 @@ class Emitter:
         specials: Callable[[str], str],
         tracked: frozenset[int],
         unused: Mapping[int, frozenset[int]],
+        inner: frozenset[int] = frozenset(),
     ):
-        self.namespace: dict[str, Any] = {**NUMPY_TYPES, "np": np, "where": np.where}
         self._place_of = place_of
         self._specials = specials
-        self._constants: dict[tuple[str, bytes], str] = {}
-        self._names = 0
-        self.lines: list[str] = []
+        self.begin_function()
         self.full = True
         self.mask = "m"
         self.instruction: Instruction | None = None
         self._indent = "  "
         self.tracked = tracked
         self._unused = unused
+        self._inner = inner
+
+    def begin_function(self) -> None:
+        """Starts a function. Names of its namespace do not depend on the functions before it, so that its source is the same in
+        each process."""
+        self.namespace: dict[str, Any] = {**NUMPY_TYPES, "np": np, "where": np.where}
+        self.lines: list[str] = []
+        self._constants: dict[tuple[str, bytes], str] = {}
+        self._names = 0
 
     def begin(self, instruction: Instruction, full: bool) -> None:
         """Starts an instruction; `full`: all lanes that still run take part."""
@@ -202,7 +210,10 @@ class Emitter:
         self.line(f"{place} = {value}" if everywhere else f"{place} = where({self.mask}, {value}, {place})")
 
     def _bind(self, index: int, value: str) -> None:
-        self.assign(f"R[{index}]", value)
+        if index in self._inner and self.mask == "m":
+            self.line(f"R[{index}] = {value}")
+        else:
+            self.assign(f"R[{index}]", value)
         if index in self.tracked:
             self.line(f"X.registers.mark_written({index}, {'None' if self.full and self.mask == 'm' else self.mask})")
 

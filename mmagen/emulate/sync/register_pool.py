@@ -8,6 +8,8 @@ directives ptxas ignores setmaxnreg, and nothing is checked. The registers of wa
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from mmagen.emulate.arrays import Mask
@@ -20,6 +22,7 @@ _MOST = 256
 WARPGROUP = 128
 
 
+@lru_cache(maxsize=8)
 def launch_registers(entry: Entry) -> int:
     """Registers of a thread at launch; 0 if the directives leave it open."""
     limits = entry.limits

@@ -16,7 +16,7 @@ from mmagen.mma.ranges import LARGEST
 from mmagen.plan.operations import as_applied, columns_of_element
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import groups, nan_row, not_finite, pointers, rare_values, short_workspace
+from mmagen.verify.emulated import groups, last_tile, nan_row, not_finite, pointers, rare_values, short_workspace
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import OutcomeError, with_findings
 from mmagen.verify.emulated.formats import as_stored, is_integer
@@ -64,6 +64,7 @@ def check(task: Task) -> None:
     given = {"groups": [m - 1, 1]} if usual.groups else {}
     problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, "beta": beta, **given})
     _judge(task, problem, "an alpha and a beta of all bits", _with_scalars_of_the_host)
+    _raise("many tiles, of which the last is executed", last_tile.check(task))
     if task.library:
         return
     _raise("a workspace that is too short", short_workspace.check(task))

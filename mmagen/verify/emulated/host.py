@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import cast
 
 import numpy as np
 
 from mmagen.core.targets import capability
-from mmagen.emulate import STEP_LIMIT, Entry, GlobalMemory, Module, Report, Trace, launch, parse
+from mmagen.emulate import STEP_LIMIT, Entry, GlobalMemory, Report, Trace, launch
 from mmagen.host_runtime.arguments import argument_bytes, struct_of
 from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply, call, text
@@ -21,6 +20,7 @@ from mmagen.plan.steps import step_limit
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
+from mmagen.verify.emulated.units import launched_unit
 
 # More clusters than any problem has: a launch on such a device has one cluster for each of the problem's.
 _ALL = 1 << 24
@@ -218,24 +218,9 @@ def _ask(task: Task, resident: int, directives: list[str]) -> Reply:
     return reply
 
 
-_MODULES = 3  # that are kept: the kernel's, that for unaligned operands, and that of a library's next kernel
-
-
-def parse_ahead(task: Task) -> None:
-    """Parses the kernels of a task, for processes that are forked off then."""
-    if task.ptx.host and len(task.ptx.units) <= _MODULES:
-        for name, unit in task.ptx.units.items():
-            _module(unit, f"{name}.ptx")
-
-
-@lru_cache(maxsize=_MODULES)
-def _module(unit: str, file: str) -> Module:
-    return parse(unit, file)
-
-
 def multiply_steps(task: Task, captured: CapturedLaunch) -> int:
     """The steps that a thread of a gemm or micro kernel may take in this launch."""
-    copied = copies_by_threads(_launched(task, captured).entries[captured.entry])
+    copied = copies_by_threads(launched_unit(task, captured).module.entries[captured.entry])
     return limit_of(task, math.prod(captured.grid) // math.prod(captured.cluster), copied)
 
 
@@ -252,12 +237,18 @@ def limit_of(task: Task, clusters: int, copied: bool) -> int:
 
 
 def emulate(
-    task: Task, captured: CapturedLaunch, memory: GlobalMemory, steps: int = STEP_LIMIT, trace: Trace | None = None
+    task: Task,
+    captured: CapturedLaunch,
+    memory: GlobalMemory,
+    steps: int = STEP_LIMIT,
+    trace: Trace | None = None,
+    first_cta: int = 0,
 ) -> Report:
-    """Executes a captured launch; no thread may take more than `steps`. trace: as `launch` has it. Raises EmulationError for what
-    the emulator does not know."""
-    return launch(
-        _launched(task, captured),
+    """Executes a captured launch; no thread may take more than `steps`. trace, first_cta: as `launch` has them. Raises
+    EmulationError for what the emulator does not know."""
+    unit = launched_unit(task, captured)
+    report = launch(
+        unit.module,
         captured.entry,
         grid=captured.grid,
         block=captured.block,
@@ -270,19 +261,9 @@ def emulate(
         timeout_s=task.timeout_s,
         trace=trace,
         elects_last=True,  # a kernel may not take the elected lane for the first
+        kept=unit.code,
+        first_cta=first_cta,
     )
-
-
-def launched_unit(task: Task, captured: CapturedLaunch) -> tuple[str, str]:
-    """Name and PTX of the translation unit with the entry that is launched: of a library, that of the config's kernel, or of the
-    kernel for unaligned operands."""
-    return next((name, unit) for name, unit in task.ptx.units.items() if _has(unit, captured.entry))
-
-
-def _launched(task: Task, captured: CapturedLaunch) -> Module:
-    name, unit = launched_unit(task, captured)
-    return _module(unit, f"{name}.ptx")
-
-
-def _has(unit: str, name: str) -> bool:
-    return any(entry.name == name for entry in entries_of(unit))
+    if unit.code:
+        unit.code.save()
+    return report

@@ -45,14 +45,7 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     rng = np.random.default_rng(seed)
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
     a_word, b_word = plan.operand("A").element.word, plan.operand("B").element.word
-    shapes = {
-        "a": (problem.m, problem.k),
-        "b": (problem.n, problem.k),
-        "c": (problem.m, problem.n),
-        "d": (problem.m, problem.n),
-    }
-    for part in parts_of(plan):
-        shapes |= part.shapes(plan, problem)
+    shapes = shapes_of(plan, problem)
     pads = dict.fromkeys(shapes, problem.ld_pad)
     for part in parts_of(plan):
         pads |= part.pads(plan, problem)
@@ -80,6 +73,15 @@ def operands(plan: ProductPlan, problem: Problem, distribution: str, seed: int) 
     for part in parts_of(plan):
         part.fill(plan, problem, draw, data, rng)
     return data
+
+
+def shapes_of(plan: ProductPlan, problem: Problem) -> dict[str, tuple[int, int]]:
+    """(rows, columns) of a, b, c and d in memory."""
+    m, n, k = problem.shape
+    shapes = {"a": (m, k), "b": (n, k), "c": (m, n), "d": (m, n)}
+    for part in parts_of(plan):
+        shapes |= part.shapes(plan, problem)
+    return shapes
 
 
 def further_matrices(

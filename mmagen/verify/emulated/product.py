@@ -31,7 +31,7 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     if task.takes_workspace and task.workspace:
         _check_size(task, data, addresses, workspace, len(launches))
     reports = _emulated(task, launches, memory)
-    lines, written = _results(task, data, memory)
+    lines, written = results(task, data, memory)
     if len(contents) > _LEAST_BYTES and task.relaunches and task.product.leaves_flags and not findings_of(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = allocated(task, data, memory.read("workspace").tobytes())
@@ -59,10 +59,10 @@ def multiply_in(
     contents = _workspace(task, data) if size is None else _ARBITRARY * size
     memory, workspace, addresses = allocated(task, data, contents, c_is_d=c_is_d)
     reports = _emulated(task, host.multiply_launches(task, data, addresses, workspace), memory)
-    return _results(task, data, memory)[1], reports
+    return results(task, data, memory)[1], reports
 
 
-def _results(task: Task, data: Operands, memory: GlobalMemory) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def results(task: Task, data: Operands, memory: GlobalMemory) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Fills D and the other tensors that are written with what memory holds. Returns D's bytes, and which were written."""
     lines, written = memory.read_rows("d")
     data.d.lines[...] = lines.view(data.d.view.dtype).reshape(data.d.lines.shape)

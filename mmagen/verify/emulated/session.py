@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import replace
 from importlib import import_module
 from multiprocessing import get_start_method
+from types import ModuleType
 from typing import Any, cast
 
 import mmagen
@@ -23,10 +24,10 @@ from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.plan.project import ProjectPlan
 from mmagen.plan.trials import as_written, few_rows_problems
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import host
 from mmagen.verify.emulated.findings import OutcomeError
 from mmagen.verify.emulated.order import Order
 from mmagen.verify.emulated.task import Task
+from mmagen.verify.emulated.units import prepare_ahead
 from mmagen.verify.run import RECORD_FIELDS, RunResult
 from mmagen.verify.verdict import EMULATED
 
@@ -145,7 +146,8 @@ def run_tasks(
             ended(i, result)
         return [result for result in results if result]
     if len({task.kernel_name for task in work}) == 1 and get_start_method() == "fork":
-        host.parse_ahead(work[0])
+        prepare_ahead(work[0])
+        _judge_of(work[0].plan)
     order = Order(work)
     running: dict[Future[RunResult], int] = {}
     idle = [""] * jobs  # the kernel that each process without a task had last
@@ -212,9 +214,12 @@ def run_task(task: Task) -> RunResult:
 
 
 def _judge(task: Task) -> dict[str, Any]:
-    module = import_module(f"mmagen.verify.emulated.judges.{family_of(task.plan).trials(task.plan).judge}")
-    outcome: dict[str, Any] = module.judge(task)
+    outcome: dict[str, Any] = _judge_of(task.plan).judge(task)
     return outcome
+
+
+def _judge_of(plan: ProjectPlan) -> ModuleType:
+    return import_module(f"mmagen.verify.emulated.judges.{family_of(plan).trials(plan).judge}")
 
 
 def _result(task: Task, outcome: dict[str, Any], seconds: float) -> RunResult:

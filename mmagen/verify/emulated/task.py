@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from mmagen.build.ptx import Ptx
@@ -17,7 +18,8 @@ class Task:
     """One emulated call: a problem with one distribution of inputs. plan: of the kernel that is to do it. library: the plan
     of the library that the kernel belongs to, where it is called `config`; None for a project of one kernel. timeout_s: of
     one launch. workspace: whether the call gets the workspace that it can use. checks: whether what is asked once for each kernel
-    is asked with this problem. relaunches: whether launches that leave flags in the workspace are executed a second time."""
+    is asked with this problem. relaunches: whether launches that leave flags in the workspace are executed a second time.
+    code_folder: where the code that the emulator generates is kept, None for nowhere."""
 
     plan: ProjectPlan
     ptx: Ptx
@@ -30,6 +32,7 @@ class Task:
     workspace: bool = True
     checks: bool = False
     relaunches: bool = True
+    code_folder: Path | None = None
 
     @property
     def text(self) -> str:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from mmagen.build.job import BuildResult
 from mmagen.build.ptx import Ptx, compile_ptx
+from mmagen.core.cache import cache_is_off, cache_root
 from mmagen.core.errors import SpecError, SpecFaults, UsageError
 from mmagen.families import plan
 from mmagen.plan.project import ProjectPlan
@@ -80,7 +81,10 @@ def emulate_all(
     for number, group in enumerate(work):
         if not group:
             judge_ended(number)
-    run_tasks([replace(task, timeout_s=timeout_s) for group in work for task in group], at_once, progress, ended)
+    code = None if cache_is_off() else cache_root() / "code"
+    run_tasks(
+        [replace(task, timeout_s=timeout_s, code_folder=code) for group in work for task in group], at_once, progress, ended
+    )
     return [verdict for verdict in verdicts if verdict]
 
 

@@ -1,0 +1,61 @@
+"""Planted faults of large problems: coordinates of 16 bits, divisions that are exact for small numbers alone, stages that are
+confused after some rounds. The call of which the last tile is executed must catch them.
+
+Rows of tests.support.mutations.Mutation: name, spec, header, text, what replaces it, and what goes wrong.
+"""
+
+from __future__ import annotations
+
+FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
+    (
+        "rows_of_16_bits",
+        "sm80_gemm_classic",
+        "epilogue_staged",
+        "int const m_origin = tile.m * Config::kTileM;",
+        "int const m_origin = uint16_t(tile.m * Config::kTileM);",
+        "rows behind the first 65,536 are stored over the first ones",
+    ),
+    (
+        "division_of_small_numbers",
+        "sm80_gemm_classic",
+        "tile_raster",
+        "__umulhi(dividend, multiplier) >> (shift - 1);",
+        "unsigned((uint64_t(dividend) * ((uint64_t(multiplier) + 2047) >> 11)) >> (20 + shift));",
+        "the quotient of a dividend above 2^20 may be one too large",
+    ),
+    (
+        "stage_repeated_after_three_rounds",
+        "sm80_gemm_classic",
+        "mainloop_multistage",
+        "auto commit_copies = [&] {\n      cp_async_fence();\n      pipe_write = ",
+        "int commits = 0;\n    auto commit_copies = [&] {\n      cp_async_fence();\n"
+        "      if (++commits != 3 * kStages) pipe_write = ",
+        "after three rounds of the stages a k tile is copied over the one before",
+    ),
+    (
+        "tma_columns_of_16_bits",
+        "sm90_gemm_bf16_tn",
+        "sm90_epilogue_tma",
+        "begin_n = tile.first_n(tile_n);",
+        "begin_n = uint16_t(tile.first_n(tile_n));",
+        "columns behind the first 65,536 are stored over the first ones",
+    ),
+    (
+        "unaligned_rows_of_16_bits",
+        "sm90_gemm_bf16_tn",
+        "sm90_unaligned",
+        "int(A::kContiguousK ? args.m : args.k), tile.m * Config::kTileM),",
+        "int(A::kContiguousK ? args.m : args.k), uint16_t(tile.m * Config::kTileM)),",
+        "for rows behind the first 65,536 the first ones are loaded",
+    ),
+    (
+        "phase_that_stays_after_three_rounds",
+        "sm90_gemm_bf16_tn",
+        "sm90_pipeline",
+        "  uint32_t phase = 0;\n\n  CUTE_DEVICE void operator++() {\n    if (++stage == kStages) {\n"
+        "      stage = 0;\n      phase ^= 1;",
+        "  uint32_t phase = 0;\n  int rounds = 0;\n\n  CUTE_DEVICE void operator++() {\n    if (++stage == kStages) {\n"
+        "      stage = 0;\n      phase ^= ++rounds != 3;",
+        "producer and consumers wait for the wrong phases after three rounds of the stages",
+    ),
+)
