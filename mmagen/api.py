@@ -83,7 +83,7 @@ def verify(
     if on not in ("auto", "cpu", "gpu"):
         raise UsageError(f"on={on!r}; use 'auto', 'cpu' or 'gpu'")
     if isinstance(problems, str) or not all(isinstance(problem, str) for problem in problems):
-        raise UsageError(f"problems={problems!r}; pass a list of texts, e.g. ['256,128,64']")
+        raise UsageError(f"problems={problems!r}; pass a list of strings, e.g. ['256,128,64']")
     made = plan(spec)
     problems = [as_argument(problem, (made,)) for problem in problems]
     toolchain = find_toolchain(want=(*COMPILE, "gpus"))

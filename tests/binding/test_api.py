@@ -87,7 +87,7 @@ def test_only_kernels_that_multiply_are_compiled():
 def test_problems_to_verify_are_texts_and_may_be_printed_names(monkeypatch):
     spec = ROOT / "specs/sm80_gemm_classic.yaml"
     for problems in ("16,16,16", [(16, 16, 16)], [16]):
-        with pytest.raises(mmagen.UsageError, match=r"^problems=.*; pass a list of texts"):
+        with pytest.raises(mmagen.UsageError, match=r"^problems=.*; pass a list of strings"):
             mmagen.verify(spec, on="cpu", problems=problems)
     asked = []
     monkeypatch.setattr(

@@ -303,7 +303,7 @@ def test_a_download_that_fails_is_one_sentence(tools, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
-    for option, why in (("ON", "FETCHCONTENT_FULLY_DISCONNECTED is set"), ("OFF", "git does not reach https://github.com/")):
+    for option, why in (("ON", "FETCHCONTENT_FULLY_DISCONNECTED is set"), ("OFF", "git cannot reach https://github.com/")):
         code, said = configured(f"-DFETCHCONTENT_FULLY_DISCONNECTED={option}")
         assert code == 1 and said.count("CMake Error") == 1, said
         assert f"cannot be downloaded, since {why}" in said and "pass -DCUTLASS_DIR=<a CUTLASS checkout>" in said

@@ -23,11 +23,12 @@ READY:
     mapa.shared::cluster.u32 %r4, %base, 1;
     @!%lead bra OVER;
 ROUND:
+    setp.eq.u32 %p, %rank, 1;
+    {{early}}
     mbarrier.arrive.shared::cluster.b64 _, [%r3];
     {{again}}
-    setp.eq.u32 %p, %rank, 1;
     @%p bra OTHER;
-    {{early}}
+    {{late}}
 WAIT:
     mbarrier.try_wait.parity.shared::cta.b64 %q, [%base], %r12;
     @!%q bra WAIT;
@@ -53,7 +54,7 @@ LISTEN:
 EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%base+8], 1;"
 ANSWER = "mbarrier.arrive.shared::cluster.b64 _, [%r4+8];"
 BYTES = "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%r4+8], {};"
-WITHOUT = {"arrivals": 2, "again": "", "early": "", "answer": "", "listen": "", "between": ""}
+WITHOUT = {"arrivals": 2, "again": "", "early": "", "late": "", "answer": "", "listen": "", "between": ""}
 
 
 def _found(**parts):
@@ -77,8 +78,12 @@ def test_a_wait_for_one_that_has_waited_is_enough(answer, listen):
     assert not _found(answer=answer, listen=listen)
 
 
-def test_an_answer_from_before_the_wait_tells_nothing():
-    assert _found(early=ANSWER, listen=LISTEN)
+def test_an_answer_from_before_its_own_arrival_tells_nothing():
+    assert _found(early=f"@!%p {ANSWER}", listen=LISTEN)
+
+
+def test_who_knows_of_all_arrivals_of_a_phase_knows_that_it_completes():
+    assert not _found(late=ANSWER, listen=LISTEN)
 
 
 def test_a_thread_whose_phases_need_both_of_its_arrivals_is_no_fault():

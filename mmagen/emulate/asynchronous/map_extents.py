@@ -12,7 +12,10 @@ from mmagen.emulate.memory.tensor_map import TensorMap
 
 
 def excess(tensor: TensorMap, memory: GlobalMemory) -> str:
-    """What a map covers that its matrix does not have; "" where it covers no more, or is not made of the matrix's rows."""
+    """What a map covers that its matrix does not have; "" where it covers no more, or is not made of the matrix's rows, or where
+    memory has parts of matrices alone."""
+    if memory.holds_parts:
+        return ""
     place = next((one for one in memory.allocations.values() if one.contains(tensor.address)), None)
     if place is None or not place.rows.counts:
         return ""

@@ -60,8 +60,8 @@ def launch(
     threads to run at once. cluster: its extents in CTAs; an int is the one along x, and 1 stands for the cluster that the entry
     requires, if it does. overlaps: the launch may begin before the one before it ends (programmatic stream serialization).
     trace: gets what the first CTA does: see Event. elects_last: elect.sync elects the last of the lanes that take part in place
-    of the first; PTX does not say which. kept: generated code of earlier processes. first_cta: the CTAs from this
-    one on are executed, the others not; CTAs are numbered cluster by cluster.
+    of the first; PTX does not say which. kept: generated code of earlier processes. first_cta: only the CTAs from
+    this one on are executed; CTAs are numbered cluster by cluster.
 
     Raises EmulationError for an entry that is not there, unsupported instructions that are reached, parameters of
     another size, and a launch that the entry's directives forbid.
@@ -82,6 +82,8 @@ def launch(
     )
     code = compiled(program, checks, trace is not None, kept)
     log, traffic = FindingLog(module.file), TrafficCounter(module.file)
+    if not 0 <= first_cta < program.cta_count or first_cta % program.cluster:
+        raise EmulationError(f"first_cta is {first_cta}; it must be the first CTA of a cluster of the grid")
     history = LaunchHistory(log, program.global_granule)
     printed, prefetches = Printed(), Prefetches()
     state = LaunchState(program, log, traffic, history, code.tracked, checks, printed, prefetches, trace, elects_last)

@@ -49,6 +49,7 @@ class GlobalMemory:
         self._room: tuple[Bytes, Bytes] = zeros(_ROOM, np.uint8), zeros(_ROOM, np.uint8)
         self._bytes, self._state = (room[:_GUARD] for room in self._room)
         self._views: dict[tuple[bool, int, int], Values] = {}
+        self.holds_parts = False  # whether allocations are parts of the matrices that a kernel is called with
         self.writes = 0  # by kernels; a loop that polls a flag need not read it again before this changes
         # Of tensor maps that kernels have written: first byte -> the scope it was published to, and its writer's CTA.
         self.tensor_maps: dict[int, tuple[int, int]] = {}

@@ -133,7 +133,12 @@ class Mbarriers:
     ) -> Events:
         """Arrivals `counts`, and announced bytes, of each lane. releases: they have release semantics. Returns the phases."""
         phases = np.zeros(len(lanes), dtype=np.uint64)
-        for n, (lane, place) in enumerate(zip(lanes.tolist(), self.places(lanes, where), strict=True)):
+        places = self.places(lanes, where)
+        if self._repeated:
+            for lane, place, count in zip(lanes.tolist(), places, counts.tolist(), strict=True):
+                if count and (known := self._barriers.get(place)):
+                    self._repeated.issues(lane, place, known.phase)
+        for n, (lane, place) in enumerate(zip(lanes.tolist(), places, strict=True)):
             barrier = self.usable(i, lane, place)
             if barrier is None:
                 continue
@@ -147,9 +152,9 @@ class Mbarriers:
             barrier.bytes += int(bytes_[n])
             barrier.missing -= count
             if self._repeated:
-                if count:
+                if count and barrier.count > 1:  # a single arrival is in no other one's place
                     self._repeated.arrives(i, lane, place, barrier.phase)
-                elif bytes_[n]:
+                elif count or bytes_[n]:
                     self._repeated.contributes(lane, place)
             if self._trace:
                 self._trace.at("arrive", lane, place, barrier.phase)

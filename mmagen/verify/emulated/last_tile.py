@@ -1,4 +1,4 @@
-"""The last tile of a product of more than 2^16 rows, 2^16 columns and about 2^28 tiles, of which only the last cluster is executed.
+"""The last tile of a product of more than 2^16 rows, 2^16 columns and 2^27 tiles, of which only the last cluster is executed.
 
 Coordinates of 16 bits, and divisions of a tile's index that are exact for small ones alone, give right results on all problems that
 are small enough to be emulated whole. The sum of aligned operands is so long that each stage is filled and read again after three
@@ -93,6 +93,7 @@ def _outcome(task: Task, last: LastTile) -> dict[str, object]:
     # A library chooses by whether it is given a workspace.
     contents = bytes(_LEAST_BYTES) if task.library and task.library.takes_workspace else b""
     memory, workspace, addresses = allocated(of_part, data, contents)
+    memory.holds_parts = True
     starts = _starts(of_part.product, last)
     written = {"d", *(one.name for one in of_part.product.arguments.tensors if one.written and one.batched)}
     strided = {name: _strided(matrix, name in written) for name, matrix in data.matrices.items()}

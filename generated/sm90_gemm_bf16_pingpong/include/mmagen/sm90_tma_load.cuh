@@ -16,7 +16,8 @@ inline namespace v0_1 {
 /// How many rows of A and columns of B are loaded of a tile, and the bytes of a stage. Rows beyond the matrix are not loaded,
 /// except that a panel of an operand with M or N contiguous is loaded whole; columns behind K are filled with zeros by TMA.
 /// Filling a line takes longer than loading it (docs/performance.md). The rows that are not loaded hold whatever shared memory
-/// held before, NaNs included; they affect only sums of elements outside D.
+/// held before, NaNs included; they affect only sums of elements outside D. In clusters, a share without such rows is loaded as
+/// one line of zeros, whose bytes are counted.
 struct LoadedRows {
   int a, b;
   uint32_t bytes;
@@ -114,7 +115,7 @@ struct Sm90TmaLoad {
   /// TMA reads the tensor maps from the parameter space. Their alignment depends on the version of CUDA.
   struct alignas(128) Params {
     CUtensorMap map_a, map_b;
-    CUtensorMap line;                // one line of A, for empty shares
+    CUtensorMap line;                // a box of one line, for empty shares
     CUtensorMap edge_a, edge_b;      // for the last, partial box of an operand with K contiguous; else copies of map_a, map_b
     int batch_step_a, batch_step_b;  // 0: one matrix for the whole batch
     int end_a, end_b;                // rows of A and columns of B from here on are not loaded; the largest int: all are
@@ -257,7 +258,7 @@ struct Sm90TmaLoad {
   // first release: the second would count in place of that of a third CTA, which is still reading the stage.
   static constexpr uint32_t kLineBytes = A::kLine * int(sizeof(typename A::Element));
 
-  CUTE_DEVICE static constexpr ClusterShape shape_of_cluster([[maybe_unused]] Params const& params) {
+  CUTE_HOST_DEVICE static constexpr ClusterShape shape_of_cluster([[maybe_unused]] Params const& params) {
     if constexpr (Config::kClusterAtLaunch) {
       return params.cluster;
     } else {
@@ -286,7 +287,7 @@ struct Sm90TmaLoad {
     }
   }
 
-  /// share: of one CTA, in a stage of an operand.
+  /// Loads a line that lies outside the matrix, at -1, which TMA fills with zeros. share: of one CTA, in a stage of an operand.
   CUTE_DEVICE static void load_line(Params const& params, void* share, Barrier& full, uint16_t ctas) {
     tma_load_multicast(&params.line, share, full, ctas, 0, -1, 0, CacheHint::kNormal);
   }
@@ -313,8 +314,11 @@ struct Sm90TmaLoad {
     params.exists = true;
     CUresult result = encode_maps<A>(params.map_a, params.edge_a, args.a, a, params.box_a, edge_lines_a);
     if (result != CUDA_SUCCESS) { return result; }
-    result = encode_tensor_map<typename A::Element>(params.line, args.a, a, A::kLine, 1, A::kSwizzleBytes);
-    return result != CUDA_SUCCESS ? result : encode_maps<B>(params.map_b, params.edge_b, args.b, b, params.box_b, edge_lines_b);
+    if (shape_of_cluster(params).ctas() > 1) {
+      result = encode_tensor_map<typename A::Element>(params.line, args.a, a, A::kLine, 1, A::kSwizzleBytes);
+      if (result != CUDA_SUCCESS) { return result; }
+    }
+    return encode_maps<B>(params.map_b, params.edge_b, args.b, b, params.box_b, edge_lines_b);
   }
 
   /// Where k tile `k_tile` of the rows (of B: columns of D) from `mn` on begins: along the contiguous mode, across it, and the
