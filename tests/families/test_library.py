@@ -568,6 +568,6 @@ def test_a_c_by_tma_is_no_copy_of_operands():
 def test_a_call_without_workspace_has_the_choice_of_operands_as_they_are():
     """Without a workspace rows of 187 elements are not copied, and lie beside multiples of 16 bytes."""
     path = Path(__file__).resolve().parents[2] / "specs/sm90_gemm_bf16_widths.yaml"
-    widths, problem = plan(load(path.read_text("utf-8")).spec), Problem(shape=(115, 243, 187))
+    widths, problem = plan(load(path.read_text("utf-8"), path.name).spec), Problem(shape=(115, 243, 187))
     copied, direct = (choose(widths, problem, workspace).name for workspace in (True, False))
     assert copied.endswith("_n160") and direct.endswith("_n192")

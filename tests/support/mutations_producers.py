@@ -7,7 +7,7 @@ Rows of tests.support.mutations.Mutation: name, spec, header, text, what replace
 from __future__ import annotations
 
 _LOAD = "sm90_tma_load"
-_LOADS_A = "load_operand<A, Config::kClusterN>(&from.map_a, &params.edge_a,"
+_LOADS_A = "load_operand<A, Config::kClusterN>(params, &from.map_a, &params.edge_a,"
 _EDGE_MAP = "extent, Operand::kLine, edge_lines, Operand::kSwizzleBytes"
 
 FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
