@@ -16,6 +16,7 @@ from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMain
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
 from mmagen.families.wgmma.roles import pipeline
+from mmagen.families.wgmma.trials import schedule_problems
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, copies, operations, pages, registers, rules, sentences, tiling
 from mmagen.plan.devices import Device
@@ -32,12 +33,9 @@ from mmagen.plan.reach import Paths, chosen
 from mmagen.plan.trials import (
     Trials,
     block_problems,
-    cluster_problems,
     copied_problems,
     of_product,
     scale_problems,
-    split_k_problems,
-    stream_k_problems,
     unaligned_problems,
 )
 from mmagen.spec.model import Problem, Spec
@@ -125,10 +123,7 @@ class WgmmaGemm:
             return mixed_gemm.trials(plan)
         if plan.mainloop.pieces:
             return pieces_gemm.trials(plan)
-        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
-        if scheduler.workspace_splits is not None:
-            of_element = plan.operands[0].element.bytes
-            shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, of_element, scheduler.workspace_splits)
+        shared = schedule_problems(plan)
         promoted = Problem(shape=(*plan.tile_of_d[:2], PROMOTED_K), beta=1.0) if plan.mainloop.promote else None
         if promoted:  # so long that uniform sums that stay in the tensor core exceed their bound
             shared = (*shared, promoted)
@@ -139,7 +134,6 @@ class WgmmaGemm:
         problems = (*chosen(paths), *unaligned_problems(plan.tile_of_d, plan.majors[2]))
         problems += block_problems() if plan.spec.scale and plan.spec.scale.along_k else ()
         copied = copied_problems(plan.tile_of_d, plan.operands[0].element.bytes)
-        shared = (*shared, *cluster_problems(plan.tile_of_d, plan.cluster_of_d, plan.stages))
         trials = of_product(plan, (*shared, *copied, *problems), promoted)
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
         unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])

@@ -10,11 +10,12 @@ from mmagen.core.errors import Fault
 from mmagen.families import library
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.sparse_rules import with_aligned_lines
+from mmagen.families.wgmma.trials import schedule_problems
 from mmagen.plan import sentences
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.project import Prepared, Text
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, cluster_problems, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, of_product
 from mmagen.spec.model import Problem, Spec
 
 _ACTIVATION_BYTES = 2
@@ -75,14 +76,9 @@ def addressable(spec: Spec, problems: Sequence[Problem]) -> tuple[Problem, ...]:
 
 def trials(plan: WgmmaGemmPlan) -> Trials:
     """As of every wgmma GEMM, of problems that TMA can address."""
-    scheduler = plan.scheduler
-    shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
-    if scheduler.workspace_splits is not None:
-        shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, _ACTIVATION_BYTES, scheduler.workspace_splits)
     turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
     paths = replace(Paths.of(plan, tma=True, turns=turns), operands=frozenset({"K"}))
-    clusters = cluster_problems(plan.tile_of_d, plan.cluster_of_d, plan.stages)
-    return of_product(plan, addressable(plan.spec, (*shared, *clusters, *chosen(paths), *_ragged(plan))))
+    return of_product(plan, addressable(plan.spec, (*schedule_problems(plan), *chosen(paths), *_ragged(plan))))
 
 
 def _ragged(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:

@@ -9,9 +9,10 @@ from typing import Any
 from mmagen.families import library
 from mmagen.families.wgmma import pieces
 from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.families.wgmma.trials import schedule_problems
 from mmagen.plan.project import Text
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, cluster_problems, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, of_product
 from mmagen.spec.model import Problem, Spec
 
 _LONG = 1024
@@ -37,17 +38,12 @@ def context(plan: WgmmaGemmPlan) -> Mapping[str, Any]:
 def trials(plan: WgmmaGemmPlan) -> Trials:
     """As of every wgmma GEMM. Whatever A and B are, the kernel loads pieces by TMA; the lines of A and B differ for the kernel that
     splits them alone."""
-    scheduler, bytes_of_piece = plan.scheduler, plan.operands[0].element.bytes
-    shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
-    if scheduler.workspace_splits is not None:
-        shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, bytes_of_piece, scheduler.workspace_splits)
     m, n, _ = plan.tile_of_d
     # Sums so long that without promotion, or without the smallest product, they exceed their bound.
     long = Problem(shape=(m, n, _LONG), beta=1.0)
     turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
     paths = Paths.of(plan, tma=True, turns=turns)
-    clusters = cluster_problems(plan.tile_of_d, plan.cluster_of_d, plan.stages)
-    return of_product(plan, (long, *shared, *clusters, *chosen(replace(paths, operands=frozenset({"K"})))))
+    return of_product(plan, (long, *schedule_problems(plan), *chosen(replace(paths, operands=frozenset({"K"})))))
 
 
 def text(spec: Spec, of_gemm: Text) -> Text:

@@ -11,12 +11,13 @@ from mmagen.families import library, sparse
 from mmagen.families.wgmma import sparse_rules
 from mmagen.families.wgmma.gemm import WgmmaGemm
 from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.families.wgmma.trials import schedule_problems
 from mmagen.mma.atoms import Atom
 from mmagen.mma.sparse_atoms import SparseAtom, find_sparse, in_shared_memory
 from mmagen.plan import pages, rules, sentences
 from mmagen.plan.arguments import Arguments
 from mmagen.plan.reach import Paths, chosen
-from mmagen.plan.trials import Trials, cluster_problems, of_product, split_k_problems, stream_k_problems
+from mmagen.plan.trials import Trials, of_product
 from mmagen.spec.model import Problem, Spec
 
 if TYPE_CHECKING:
@@ -73,15 +74,11 @@ class _SparseGemm(WgmmaGemm):
         }
 
     def trials(self, plan: WgmmaGemmPlan) -> Trials:
-        scheduler, b = plan.scheduler, plan.operand("B")
-        shared = stream_k_problems(plan.tile_of_d, plan.cluster_of_d) if scheduler.shares_last_wave else ()
-        if scheduler.workspace_splits is not None:
-            shared = split_k_problems(plan.tile_of_d, plan.cluster_of_d, b.element.bytes, scheduler.workspace_splits)
+        b = plan.operand("B")
         turns = plan.roles.consumers if plan.roles.schedule == "pingpong" else 1
         # Only B's lines in memory depend on the problem: those of A's values are padded to whole vectors.
         paths = replace(Paths.of(plan, tma=True, turns=turns), operands=frozenset({b.major}))
-        clusters = cluster_problems(plan.tile_of_d, plan.cluster_of_d, plan.stages)
-        problems = (*shared, *clusters, *chosen(paths), *_ragged(plan))
+        problems = (*schedule_problems(plan), *chosen(paths), *_ragged(plan))
         trials = of_product(plan, sparse_rules.addressable(plan.atom, b.major, problems))
         return replace(trials, majors=(plan.spec.layout.a_major, *plan.majors[1:]))
 
