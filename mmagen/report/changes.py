@@ -93,7 +93,7 @@ def changes(old: Mapping[Key, Measured], new: Mapping[Key, Measured], noise: flo
     """What differs, regressions first. noise: a speed that changed by this fraction or less counts as equal.
 
     Speeds are compared as ratios to cuBLASLt, which clocks and devices affect alike; as times only on the same device. Emulation
-    chooses its problems by the spec: where that changed, problems that are gone are no regression."""
+    chooses its problems by the spec and mmagen's version: where one of these changed, problems that are gone are no regression."""
     choices = {(key[0], one.chosen_by) for key, one in new.items() if one.chosen_by}
     emulated = {kernel for kernel, _ in choices}
 

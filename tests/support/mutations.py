@@ -82,6 +82,7 @@ _SPARSE += tuple(one(f"sparse_mma_{name}", *rest, where=(EMULATOR,)) for name, *
 _CLUSTERS = tuple(
     one(f"clusters_{name}", *rest, "4096,4096,4104", seen, where=(EMULATOR,)) for name, *rest, seen in mutations_clusters.FAULTS
 )
+_CLUSTERS += mutations_clusters.IN_SEVERAL_PLACES
 _TILE_N = tuple(
     one(f"tile_n_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,))
     for name, *fault, seen in (*mutations_tile_n.HOST_FAULTS, *mutations_tile_n.FAULTS)

@@ -5,6 +5,24 @@ Rows of tests.support.mutations.Mutation: name, spec, header, text, what replace
 
 from __future__ import annotations
 
+from tests.support.mutation import EMULATOR, Edit, Mutation
+
+_LOADS = "include/mmagen/sm90_tma_load.cuh"
+IN_SEVERAL_PLACES = (
+    Mutation(
+        "clusters_nobody_waits_for_an_empty_share",
+        "clusters",
+        (
+            Edit(
+                _LOADS, "if (shares == 1 || rows == Operand::kTileMn) { return 0; }", "if (true || shares == 1) { return 0; }"
+            ),
+            Edit(_LOADS, "    tma_load_multicast(&params.line, share, full, ctas, 0, -1, 0, CacheHint::kNormal);\n", ""),
+        ),
+        ("4096,4096,4104",),
+        "a CTA whose share lies beyond the matrix loads nothing, and others may release a stage to it twice in one phase",
+        (EMULATOR,),
+    ),
+)
 FAULTS = (
     (
         "rows_exchanged_with_columns",

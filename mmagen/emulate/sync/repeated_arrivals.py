@@ -26,10 +26,9 @@ class RepeatedArrivals:
     def __init__(self, lanes: Lanes, findings: LaneFindings):
         self._lanes, self._findings = lanes, findings
         self._columns: dict[tuple[int, ...], int] = {}  # of phases by rank and byte, of a thread's arrivals also by the thread
-        self._known = np.zeros(
-            (lanes.size // 32, _MORE), dtype=np.int64
-        )  # by warp: phases that have completed or been arrived in
-        self._waits = np.zeros(lanes.size // 32, dtype=np.int64)  # of each warp so far
+        warps = lanes.size // 32
+        self._known = np.zeros((warps, _MORE), dtype=np.int64)  # phases that have completed or been arrived in
+        self._waits = np.zeros(warps, dtype=np.int64)  # so far
         self._carried: dict[Place, Indices] = {}  # what those know that wait for a barrier's last phase
         self._pending: dict[Place, Indices] = {}  # what those will know that wait for the present one
         self._last: dict[tuple[Place, int], tuple[int, int]] = {}  # the phase of a thread's last arrival, and its warp's waits

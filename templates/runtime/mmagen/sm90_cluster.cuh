@@ -136,8 +136,8 @@ struct ClusterCoord<Config, true> {
 /// The shape of this launch's clusters. It is a kernel parameter, which the compiler knows to be uniform. It does not know that
 /// %cluster_nctaid is: a TMA instruction behind a branch on that register would be put into a loop over the active threads, see
 /// elect_one().
-template <class Config>
-CUTE_DEVICE ClusterShape cluster_shape(typename Config::Mainloop::Params const& params) {
+template <class Config, class Params>
+CUTE_HOST_DEVICE constexpr ClusterShape cluster_shape([[maybe_unused]] Params const& params) {
   if constexpr (Config::kClusterAtLaunch) {
     return params.cluster;
   } else {
@@ -146,8 +146,8 @@ CUTE_DEVICE ClusterShape cluster_shape(typename Config::Mainloop::Params const& 
 }
 
 /// This CTA within its cluster.
-template <class Config>
-CUTE_DEVICE ClusterCoord<Config> cluster_coord(typename Config::Mainloop::Params const& params) {
+template <class Config, class Params>
+CUTE_DEVICE ClusterCoord<Config> cluster_coord([[maybe_unused]] Params const& params) {
   if constexpr (Config::kClusterAtLaunch) {
     return ClusterCoord<Config>(params.cluster);
   } else {

@@ -30,13 +30,7 @@ CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename 
                                  typename Loads::SharedStorage& storage, Sm90Pipeline<Config>& pipeline) {
   using TileScheduler = typename Config::TileScheduler;
   constexpr bool kWholeWarp = TileScheduler::Params::kWholeWarp;
-  auto const cluster = [&] {
-    if constexpr (Config::kClusterAtLaunch) {
-      return ClusterCoord<Config>(params.cluster);
-    } else {
-      return ClusterCoord<Config>();
-    }
-  }();
+  auto const cluster = cluster_coord<Config>(params);
   PipelineState<Config::kStages> pipe;  // of the lane that loads
   if constexpr (Config::kPrefetch > 0) {
     static_assert(!kWholeWarp, "one lane prefetches");
@@ -156,7 +150,7 @@ struct Sm90TmaLoad {
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
     tma_prefetch_descriptor(&params.map_a);
     tma_prefetch_descriptor(&params.map_b);
-    if (shape_of_cluster(params).ctas() > 1) { tma_prefetch_descriptor(&params.line); }
+    if (cluster_shape<Config>(params).ctas() > 1) { tma_prefetch_descriptor(&params.line); }
     if (params.edges) {
       tma_prefetch_descriptor(&params.edge_a);
       tma_prefetch_descriptor(&params.edge_b);
@@ -171,9 +165,9 @@ struct Sm90TmaLoad {
     int const b = loaded_rows<B>(params.end_b - tile.first_n(tile_n), tile_n);
     constexpr int kRowBytesA = A::kTileK * int(sizeof(typename A::Element));
     constexpr int kRowBytesB = B::kTileK * int(sizeof(typename B::Element));
-    ClusterShape const cluster = shape_of_cluster(params);
-    int const empty = empty_shares<A>(cluster.n, share_lines<A>(params.box_a), a) +
-                      empty_shares<B>(cluster.m, share_lines<B>(params.box_b), b);
+    ClusterShape const cluster = cluster_shape<Config>(params);
+    int const empty =
+        empty_shares(cluster.n, Share<A>(0, params.box_a), a) + empty_shares(cluster.m, Share<B>(0, params.box_b), b);
     return {a, b, uint32_t(a * kRowBytesA + b * kRowBytesB) + uint32_t(empty) * kLineBytes};
   }
 
@@ -258,35 +252,6 @@ struct Sm90TmaLoad {
   // first release: the second would count in place of that of a third CTA, which is still reading the stage.
   static constexpr uint32_t kLineBytes = A::kLine * int(sizeof(typename A::Element));
 
-  CUTE_HOST_DEVICE static constexpr ClusterShape shape_of_cluster([[maybe_unused]] Params const& params) {
-    if constexpr (Config::kClusterAtLaunch) {
-      return params.cluster;
-    } else {
-      return static_cluster<Config>();
-    }
-  }
-
-  /// Lines of a panel that are one CTA's share. box: lines of a box, with kClusterAtLaunch.
-  template <class Operand>
-  CUTE_DEVICE static constexpr int share_lines([[maybe_unused]] int box) {
-    if constexpr (Config::kClusterAtLaunch) {
-      return box;
-    } else {
-      return Operand::kBoxes * Operand::kBoxAcross;
-    }
-  }
-
-  /// How many of the shares of an operand tile have none of the `rows` that are loaded; 0 if a single CTA reads the tile.
-  template <class Operand>
-  CUTE_DEVICE static int empty_shares(int shares, int lines, int rows) {
-    if (shares == 1 || rows == Operand::kTileMn) { return 0; }
-    if constexpr (Operand::kContiguousK) {
-      return shares - (rows + lines - 1) / lines;
-    } else {
-      return rows == 0 ? shares : 0;  // a share is lines of every panel
-    }
-  }
-
   /// Loads a line that lies outside the matrix, at -1, which TMA fills with zeros. share: of one CTA, in a stage of an operand.
   CUTE_DEVICE static void load_line(Params const& params, void* share, Barrier& full, uint16_t ctas) {
     tma_load_multicast(&params.line, share, full, ctas, 0, -1, 0, CacheHint::kNormal);
@@ -314,7 +279,7 @@ struct Sm90TmaLoad {
     params.exists = true;
     CUresult result = encode_maps<A>(params.map_a, params.edge_a, args.a, a, params.box_a, edge_lines_a);
     if (result != CUDA_SUCCESS) { return result; }
-    if (shape_of_cluster(params).ctas() > 1) {
+    if (cluster_shape<Config>(params).ctas() > 1) {
       result = encode_tensor_map<typename A::Element>(params.line, args.a, a, A::kLine, 1, A::kSwizzleBytes);
       if (result != CUDA_SUCCESS) { return result; }
     }
@@ -382,7 +347,22 @@ struct Sm90TmaLoad {
         return Operand::kBoxes;
       }
     }
+
+    CUTE_DEVICE int lines() const { return boxes() * box; }
+    CUTE_DEVICE int first_line() const { return index * lines(); }
   };
+
+  /// How many of the shares of an operand tile have none of the `rows` that are loaded; 0 if a single CTA reads the tile.
+  /// share: any of them.
+  template <class Operand>
+  CUTE_DEVICE static int empty_shares(int shares, Share<Operand> const& share, int rows) {
+    if (shares == 1 || rows == Operand::kTileMn) { return 0; }
+    if constexpr (Operand::kContiguousK) {
+      return shares - (rows + share.lines() - 1) / share.lines();
+    } else {
+      return rows == 0 ? shares : 0;  // a share is lines of every panel
+    }
+  }
 
   /// The boxes that a CTA loads of an operand tile with kClusterAtLaunch: one of each panel, which begins at line `line`.
   template <class Operand>
@@ -430,7 +410,7 @@ struct Sm90TmaLoad {
       if (!Operand::kContiguousK && panel * Operand::kLine >= rows) { break; }
       CUTE_UNROLL
       for (int i = 0; i < Share<Operand>::boxes(); ++i) {
-        int const line = (share.index * Share<Operand>::boxes() + i) * share.box;
+        int const line = share.first_line() + i * share.box;
         if (Operand::kContiguousK && line >= rows) { break; }
         bool const in_part = Operand::kContiguousK && line + share.box > rows;
         visit(in_part ? edge : map, panel, line, panel * Operand::kLine);
@@ -443,8 +423,9 @@ struct Sm90TmaLoad {
                                        typename Operand::Element* stage, Barrier& full, uint16_t ctas,
                                        Share<Operand> const& share, int rows, BoxCoord<Operand> const& begin) {
     if constexpr (kShare > 1) {
-      int const first = share.index * share_lines<Operand>(share.box);
-      if ((Operand::kContiguousK ? first : 0) >= rows) { return load_line(params, stage + first * Operand::kLine, full, ctas); }
+      if ((Operand::kContiguousK ? share.first_line() : 0) >= rows) {
+        return load_line(params, stage + share.first_line() * Operand::kLine, full, ctas);
+      }
     }
     for_each_box<Operand>(map, edge, share, rows, [&](CUtensorMap const* of, int panel, int line, int along) {
       auto* const smem = stage + (panel * kLines<Operand> + line) * Operand::kLine;
