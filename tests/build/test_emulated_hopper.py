@@ -183,20 +183,25 @@ def _maps(captured):
 
 def test_tensor_maps_describe_the_matrices(work):
     captured, addresses = _launched(work(TURNS)[0], shape=(300, 200, 136), batch=3, ld_pad=8)
-    a, edge_a, b, edge_b, d = sorted(_maps(captured), key=lambda one: (one.address, -one.box[1]))
-    assert [one.address for one in (a, edge_a, b, edge_b, d)] == [addresses[name] for name in "aabbd"]
+    a, edge_a, line, b, edge_b, d = sorted(_maps(captured), key=lambda one: (one.address, -one.box[1]))
+    assert [one.address for one in (a, edge_a, line, b, edge_b, d)] == [addresses[name] for name in "aaabbd"]
     assert (a.extents, a.strides, a.box) == ((136, 300, 3), (288, 300 * 288 + 32), (64, 64, 1))
     assert (a.swizzle, a.element) == (128, 2)
     assert b.extents == (136, 200, 3) and b.box == (64, 128, 1), "two CTAs share B"
     assert (edge_a.box, edge_b.box) == ((64, 300 % 64, 1), (64, 200 % 128, 1)), "the last boxes have the lines that are left"
-    for edge, whole in ((edge_a, a), (edge_b, b)):
+    assert line.box == (64, 1, 1), "one row of A, which a CTA sends that has no row of the matrix"
+    for edge, whole in ((edge_a, a), (line, a), (edge_b, b)):
         assert (edge.extents, edge.strides, edge.swizzle) == (whole.extents, whole.strides, whole.swizzle)
     assert d.extents == (200, 300, 3) and d.box[1] == 16
 
 
 def test_few_rows_are_read_as_few(work):
     captured, _ = _launched(work(TURNS)[0], shape=(19, 200, 136))
-    assert min(_maps(captured), key=lambda one: (one.address, one.box)).box == (64, 19, 1)
+    assert sorted(one.box for one in _maps(captured) if one.extents[1] == 19 and one.extents[0] == 136) == [
+        (64, 1, 1),  # the row that a CTA sends that has no row of the matrix
+        (64, 19, 1),
+        (64, 64, 1),
+    ]
 
 
 @pytest.mark.parametrize(("shape", "batch", "grid"), [((128, 256, 64), 1, 2), ((256, 512, 64), 1, 2), ((256, 512, 64), 4, 4)])
