@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -53,15 +54,25 @@ def test_every_spec_may_be_compiled_for_its_own_architectures():
 
 
 @pytest.mark.nvcc
-def test_a_vendored_library_names_the_kernel_that_needs_another(tmp_path):
+@pytest.mark.parametrize("option", ["CMAKE_CUDA_ARCHITECTURES", "MMAGEN_CUDA_ARCHITECTURES"])
+def test_a_vendored_library_names_the_kernel_that_needs_another(option, tmp_path):
     files = collect("kernels", [mmagen.plan(SPECS / f"{name}.yaml") for name in ("sm90_gemm_bf16_tn", "fma_micro")])
     write(files, tmp_path / "kernels", force=False)
 
-    code, said = _configured(tmp_path / "kernels", tmp_path / "one", "-DMMAGEN_CUDA_ARCHITECTURES=90a;80")
-    assert code == 1 and said.count("CMake Error") == 1
-    assert "sm90_gemm_bf16_tn cannot be compiled for architecture 80: it needs sm_90a. Change MMAGEN_CUDA_ARCHITECTURES" in said
-    assert _configured(tmp_path / "kernels", tmp_path / "two", "-DMMAGEN_CUDA_ARCHITECTURES=90a") == (0, "")
-    assert _configured(tmp_path / "kernels", tmp_path / "three") == (0, "")
+    def compiled_for(build: str) -> set[str]:
+        """Of the commands by which the sources of the build folder are compiled."""
+        commands = json.loads((tmp_path / build / "compile_commands.json").read_text())
+        return set(re.findall(r"code=\[?[^ \]]*sm_(\w+)", " ".join(one["command"] for one in commands)))
+
+    code, said = _configured(tmp_path / "kernels", tmp_path / "one", f"-D{option}=90a;80")
+    assert code == 1 and said.count("CMake Error") == 1 and option in said
+    assert "sm90_gemm_bf16_tn cannot be compiled for architecture 80: it needs sm_90a. Change CMAKE_CUDA_ARCHITECTURES" in said
+    listed = "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+    assert _configured(tmp_path / "kernels", tmp_path / "two", listed, f"-D{option}=90a") == (0, "")
+    assert compiled_for("two") == {"90a"}
+    for _ in range(2):  # The second time there is a cache.
+        assert _configured(tmp_path / "kernels", tmp_path / "three", listed) == (0, "")
+        assert compiled_for("three") == {"75", "90a"}  # those of each
 
 
 def _configured(source: Path, folder: Path, *options: str) -> tuple[int, str]:
