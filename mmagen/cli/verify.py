@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -353,6 +354,8 @@ def _report(
     if failures := build_failures(verdicts):
         show(failures, err=True)
     maps = [*_maps(verified, loaded, folders)]
+    targets = {one.plan.name: str(one.path) for one in loaded.planned}
+    targets |= {json.loads(content(folder / MANIFEST))["name"]: str(folder) for folder in folders}
     covered = [f"{verdict.name}: {paragraph}" for verdict in verdicts for paragraph in coverage(verdict)] if verbose else []
     deliver(
         "\n\n".join([table(verdicts, line_width("-" in outputs.values())), *maps, *covered]),
@@ -360,7 +363,7 @@ def _report(
         {
             "json": lambda: to_json(verdicts),
             "csv": lambda: to_csv(verdicts),
-            "junit": lambda: to_junit(verdicts, [str(outputs["json"])] if outputs["json"] not in (None, "-") else ()),
+            "junit": lambda: to_junit(verdicts, [str(outputs["json"])] if outputs["json"] not in (None, "-") else (), targets),
             "markdown": lambda: to_markdown(verdicts, **made_by()),
         },
     )

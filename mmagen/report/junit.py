@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
@@ -25,9 +25,10 @@ _FIGURES = ("max_abs_err", "bound", "ms_median", "tflops", "ratio", "registers",
 _MOST_CHARACTERS = 300  # of a message: viewers show it in one line
 
 
-def to_junit(verdicts: Sequence[Verdict], attachments: Sequence[str] = ()) -> str:
+def to_junit(verdicts: Sequence[Verdict], attachments: Sequence[str] = (), targets: Mapping[str, str] | None = None) -> str:
     """The whole file; times in seconds, of the clock. attachments: files that CI viewers should offer beside each case that did
-    not pass, as `[[ATTACHMENT|file]]` in its output."""
+    not pass, as `[[ATTACHMENT|file]]` in its output. targets: the spec or folder that each project is verified from, by the
+    project's name."""
     root = ElementTree.Element("testsuites", name="mmagen")
     totals = {"tests": 0, "failures": 0, "errors": 0}
     for verdict in verdicts:
@@ -45,7 +46,7 @@ def to_junit(verdicts: Sequence[Verdict], attachments: Sequence[str] = ()) -> st
         counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
         for record in verdict.records:
             counts["tests"] += 1
-            counted = _case(suite, verdict, record, attachments)
+            counted = _case(suite, verdict, record, attachments, (targets or {}).get(verdict.name, "SPEC"))
             if counted:
                 counts[counted] += 1
         if not verdict.build.ok:
@@ -74,7 +75,7 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
             yield name, " / ".join(values)
 
 
-def _case(suite: ElementTree.Element, verdict: Verdict, record: Record, attachments: Sequence[str]) -> str:
+def _case(suite: ElementTree.Element, verdict: Verdict, record: Record, attachments: Sequence[str], target: str) -> str:
     """Add a record and return the count it belongs to, "" for a success."""
     case = ElementTree.SubElement(
         suite,
@@ -92,7 +93,7 @@ def _case(suite: ElementTree.Element, verdict: Verdict, record: Record, attachme
         child = ElementTree.SubElement(case, element, message=_xml(message))
         if counted != "skipped":
             child.set("type", record["disposition"])
-            child.text = _xml("\n".join([*text, *_again(record)]))
+            child.text = _xml("\n".join([*text, *_again(record, target)]))
     output = [f"{name}: {figure(record[name], '.6g')}" for name in _FIGURES if record[name] is not None]
     output += [f"[[ATTACHMENT|{file}]]" for file in attachments if counted in ("failures", "errors")]
     if output:
@@ -118,14 +119,14 @@ def _name(verdict: Verdict, record: Record) -> str:
     return " ".join(str(part) for part in parts if part) or "run"
 
 
-def _again(record: Record) -> Iterator[str]:
+def _again(record: Record, target: str) -> Iterator[str]:
     """How to run that problem alone."""
     if record["problem"] is None or record["input_dist"] is None:
         return
     where = " --on cpu" if record["device"] == EMULATED else ""
     seed = f" --seed {record['seed']}" if record["seed"] is not None else ""
     problem = shlex.quote(problem_text(record["problem"]))
-    yield f"again: mmagen verify SPEC{where} --problem {problem} --dist {record['input_dist']}{seed}"
+    yield f"again: mmagen verify {shlex.quote(target)}{where} --problem {problem} --dist {record['input_dist']}{seed}"
 
 
 def _xml(text: str) -> str:

@@ -32,8 +32,8 @@ def schema() -> xmlschema.XMLSchema:
     return xmlschema.XMLSchema(Path(__file__).parent / "junit-10.xsd")
 
 
-def parsed(verdicts, attachments=()) -> ElementTree.Element:
-    text = to_junit(verdicts, attachments)
+def parsed(verdicts, attachments=(), targets=None) -> ElementTree.Element:
+    text = to_junit(verdicts, attachments, targets)
     schema().validate(text)
     return ElementTree.fromstring(text.encode())
 
@@ -104,12 +104,13 @@ def test_a_program_s_lines_are_timed(tmp_path):
 
 
 def test_a_race_says_once_what_and_where_and_how_to_see_it_again(verdicts):
-    failure = parsed(verdicts).find(".//testcase[@name='7x7x7 ld+8 small_int (emulated)']/failure")
+    targets = {verdict.name: "my specs/a.yaml" for verdict in verdicts}
+    failure = parsed(verdicts, targets=targets).find(".//testcase[@name='7x7x7 ld+8 small_int (emulated)']/failure")
     assert failure.get("type") == "failed" and len(failure.get("message")) <= 300
     lines = failure.text.strip().split("\n")
     assert lines == [
         "shared_race at include/mmagen/a.cuh:31: " + RACE["message"],
-        "again: mmagen verify SPEC --on cpu --problem '7x7x7 ld+8' --dist small_int --seed 3",
+        "again: mmagen verify 'my specs/a.yaml' --on cpu --problem '7x7x7 ld+8' --dist small_int --seed 3",
     ]
 
 
