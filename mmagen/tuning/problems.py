@@ -17,6 +17,7 @@ from mmagen.tuning.projections import PROJECTIONS, ROWS
 DEFAULT_COUNT = 200
 _MOST_M, _LEAST_NK, _MOST_NK = 16384, 128, 32768
 _MOST_BYTES = 8e9  # of A, B and D together
+_MOST_DIGITS = 18  # Python refuses to read a number of thousands
 _RANDOM = re.compile(r"random:(\d+)(?::(\d+))?")
 
 
@@ -82,12 +83,12 @@ def model_problems() -> list[Problem]:
 
 
 def read_problems(path: Path) -> list[Problem]:
-    """One problem a line: M N K or M N K BATCH, separated by blanks, commas or x; # begins a comment.
+    """One problem a line: M N K or M N K BATCH, separated by blanks, commas or x, or an item of a YAML list; # begins a comment.
 
     Raises UsageError with file and line of each fault.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8-sig").splitlines()
     except FileNotFoundError:
         raise UsageError(
             f"--problems {path}: no such file; name one, or spec, models, or random:SEED[:COUNT], e.g. random:7:200"
@@ -112,11 +113,14 @@ def read_problems(path: Path) -> list[Problem]:
 def _read_line(text: str) -> Problem:
     """The problem of one line; ValueError says what is wrong and what is right."""
     right = "write M N K or M N K BATCH, e.g. 4096 4096 4096"
-    words = re.split(r"[\s,x]+", text.strip("[]- "))
+    listed = re.fullmatch(r"(?:-\s+)?\[(.*)\]", text)
+    words = re.split(r"\s*[,x]\s*|\s+", listed[1].strip() if listed else text)
     if not 3 <= len(words) <= 4:
         raise ValueError(f"{text[:60]!r} has {len(words)} {'number' if len(words) == 1 else 'numbers'}, not 3 or 4; {right}")
-    if wrong := [word for word in words if not re.fullmatch(r"\d{1,18}", word)]:
-        raise ValueError(f"{wrong[0][:40]!r} is not a positive integer; {right}")
+    if wrong := [word for word in words if not re.fullmatch(r"[0-9]+", word)]:
+        raise ValueError(f"{(wrong[0] or text)[:40]!r} is not a positive integer; {right}")
+    if long := [word for word in words if len(word) > _MOST_DIGITS]:
+        raise ValueError(f"{long[0][:40]} is too large; {right}")
     try:
         return Problem.model_validate([int(word) for word in words])
     except ValidationError as error:

@@ -50,8 +50,11 @@ def test_projections_of_models_come_at_every_number_of_rows():
 
 def test_a_file_of_problems(tmp_path):
     path = tmp_path / "problems.txt"
-    path.write_text("# prefill\n4096 4096 4096\n  [64, 64, 128, 3]  # batched\n\n16x4096x512\n16,4096,512\n")
-    assert [as_argument(p) for p in problems_of(str(path), (), SIZES)] == ["4096,4096,4096", "64,64,128,3", "16,4096,512"]
+    path.write_text(
+        "\ufeff# prefill\n4096 4096 4096\n  [64, 64, 128, 3]  # batched\n\n- [8 , 8, 8]\n16 x 4096x512\n16,4096,512\n"
+    )
+    found = [as_argument(p) for p in problems_of(str(path), (), SIZES)]
+    assert found == ["4096,4096,4096", "64,64,128,3", "8,8,8", "16,4096,512"]
 
 
 def test_faults_of_a_file_are_all_named_by_line(tmp_path):
@@ -63,6 +66,25 @@ def test_faults_of_a_file_are_all_named_by_line(tmp_path):
     assert [line.split(":")[1] for line in lines] == ["1", "3", "4", "5"]
     assert "has 2 numbers, not 3 or 4; write M N K or M N K BATCH" in lines[0]
     assert "'-1' is not a positive integer" in lines[1] and "K: " in lines[2] and "BATCH: " in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("-1 2 3", "'-1' is not a positive integer"),
+        ("16 16 16x", "'16 16 16x' is not a positive integer"),
+        ("16,,16", "'16,,16' is not a positive integer"),
+        ("[16, 16, 16", "'[16' is not a positive integer"),
+        ("\u0661 2 3", "'\u0661' is not a positive integer"),
+        ("1 2 " + 5000 * "9", f"{40 * '9'} is too large"),
+    ],
+)
+def test_a_line_that_is_no_problem(line, says, tmp_path):
+    path = tmp_path / "problems.txt"
+    path.write_text(line, "utf-8")
+    with pytest.raises(UsageError) as caught:
+        problems_of(str(path), (), SIZES)
+    assert str(caught.value) == f"{path}:1: {says}; write M N K or M N K BATCH, e.g. 4096 4096 4096"
 
 
 def test_a_source_that_is_no_file_says_what_there_is(tmp_path):
