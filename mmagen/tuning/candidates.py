@@ -43,24 +43,26 @@ class Candidate:
         return self.plan.scheduler.several_widths
 
 
-def candidates(spec: Spec) -> list[Candidate]:
-    """All legal ones: the spec's own kernels first, then those that its family offers. Raises UsageError if there is no choice."""
+def candidates(spec: Spec) -> Iterator[Candidate]:
+    """All legal ones: the spec's own kernels first, then those that its family offers, of which there can be thousands, each
+    planned when it is asked for. Raises UsageError if there is no choice."""
     base, inherited = base_of(spec), inherited_keys(spec)
     own = [(config.name, {**inherited, **_own_keys(config)}) for config in spec.configs or ()]
     others: list[Mapping[str, Any]] = [*([] if own else [inherited]), *offered(base)]
-    found: dict[str, Candidate] = {}
+    names: set[str] = set()
     of_kernels: dict[str, dict[str, Any]] = {}  # their keys, but for the cluster
     for of_spec, config in [*own, *(("", keys) for keys in others)]:
         for keys, plan in _launches(base, config):
             name, kernel = names_of(plan)
-            if name in found:
+            if name in names:
                 continue
             if name != kernel:
                 kernel = _free(kernel, plan, of_kernels)
                 name = f"{kernel}_{suffix(plan)}"
             choice = f"{of_spec}_{suffix(plan)}" if of_spec and "clusters" in config else of_spec
-            found.setdefault(name, Candidate(name, kernel, keys, plan, choice))
-    return list(found.values())
+            if name not in names:
+                names.add(name)
+                yield Candidate(name, kernel, keys, plan, choice)
 
 
 def _free(kernel: str, plan: GemmPlan, of_kernels: dict[str, dict[str, Any]]) -> str:

@@ -106,7 +106,7 @@ def tune(
     began = time.monotonic()
     known = database.read(base)
     site = _site(toolchain) if options.measure else database.site_of(known, base)
-    found = candidates(spec)
+    found = list(candidates(spec))
     sizes = element_bytes(found[0].plan)
     named = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
     problems = _distinguishing(found[0].plan, named, options.problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -27,7 +28,7 @@ epilogue: {{out: {out}}}
 """
 
 
-def offered(atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str = "TN", out: str = "bf16") -> list[Candidate]:
+def offered(atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str = "TN", out: str = "bf16") -> Iterator[Candidate]:
     return candidates(load(SPEC.format(atom=atom, layout=layout, out=out), "it.yaml").spec)
 
 
@@ -41,7 +42,7 @@ def _few_widths():
 @pytest.fixture(scope="module")
 def found() -> list[Candidate]:
     pytest.importorskip("nvMatmulHeuristics")
-    return offered()
+    return [*offered()]
 
 
 def test_suggestions_are_of_the_problem(found):
@@ -78,21 +79,21 @@ def test_candidates_that_are_suggested_are_kept(found):
     ],
 )
 def test_types_and_layouts_in_nvidias_words(atom, layout, out, precision, stored):
-    (first, *_) = offered(atom, layout, out)
+    first = next(offered(atom, layout, out))
     assert nvidia_heuristics._precision(first.plan) == precision
     assert nvidia_heuristics._layout(first.plan) == stored
 
 
 def test_a_column_major_d_exchanges_the_words():
     text = SPEC.format(atom="SM90_64x128x16_F32BF16BF16_SS", layout="TN", out="bf16").replace("bf16}", "bf16, major: M}")
-    (first, *_) = candidates(load(text, "it.yaml").spec)
+    first = next(candidates(load(text, "it.yaml").spec))
     assert nvidia_heuristics._layout(first.plan) == "TN_COL_MAJOR"
 
 
 def test_what_it_does_not_know_is_refused(found):
     with pytest.raises(UsageError, match="does not know NVIDIA Unheard-of"):
         Heuristics(found[0].plan, "NVIDIA Unheard-of")
-    (first, *_) = offered("SM90_64x128x32_S32S8U8_SS_TN", out="s8")
+    first = next(offered("SM90_64x128x32_S32S8U8_SS_TN", out="s8"))
     with pytest.raises(UsageError, match="does not know"):
         Heuristics(first.plan, H200)
 
@@ -100,7 +101,7 @@ def test_what_it_does_not_know_is_refused(found):
 def test_without_the_package_the_message_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "nvMatmulHeuristics", None)
     with pytest.raises(UsageError, match=r"pip install 'mmagen\[heuristics\]'"):
-        Heuristics(offered()[0].plan, H200)
+        Heuristics(next(offered()).plan, H200)
 
 
 class _Fixed:
