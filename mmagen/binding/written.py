@@ -23,6 +23,10 @@ def check_written(arrays: Sequence[tuple[str, Any]], written: Collection[str]) -
             raise ArgumentError(name, f"it is written, and {type(array).__name__} is no numpy array; pass one")
         if not array.flags.writeable:
             raise ArgumentError(name, "it is read-only; pass an array that can be written")
-        for other, beside in (*arrays[:at], *arrays[at + 1 :]):
+        others = [
+            *arrays[:at],
+            *(one for one in arrays[at + 1 :] if one[0] not in written),
+        ]  # of two results the second is named
+        for other, beside in others:
             if np.shares_memory(array, np.asarray(beside)):
                 raise ArgumentError(name, f"its memory overlaps that of {other}; pass another array")

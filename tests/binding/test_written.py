@@ -49,7 +49,7 @@ def test_an_array_of_results_must_be_writable_and_numpys():
 
 def test_results_share_no_memory():
     both = np.zeros((16, 2), np.float32)
-    with pytest.raises(mmagen.ArgumentError, match="totals: its memory overlaps that of column_sums"):
+    with pytest.raises(mmagen.ArgumentError, match="column_sums: its memory overlaps that of totals"):
         sums_of(totals=both[:, 0], column_sums=both[:, 0])
     with pytest.raises(AssertionError, match="would be compiled"):  # beside each other
         sums_of(totals=both[:, 0], column_sums=both[:, 1])
