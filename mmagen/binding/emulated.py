@@ -20,12 +20,13 @@ from mmagen.binding.rows import TMA_ELEMENTS, count_and_batch, sizes_of
 from mmagen.binding.scalars import number
 from mmagen.binding.sparse import Compressed
 from mmagen.binding.tile import check_tile
+from mmagen.binding.written import check_written
 from mmagen.build.ptx import Ptx, compile_ptx
 from mmagen.core.errors import BuildError, RunError
 from mmagen.emulate import EmulationError, Report
 from mmagen.families.library import choose
 from mmagen.host_runtime.library import HostError
-from mmagen.plan.arguments import Arguments, Tensor
+from mmagen.plan.arguments import Arguments
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
 from mmagen.toolchain.find import EMULATE, find_toolchain
@@ -95,6 +96,9 @@ class Emulated:
             raise ArgumentError("a", f"shape {left.shape}: a K of 0 is not emulated; on a GPU such a call writes beta * c")
         problem = Problem(shape=(m, n, k), batch=count, alpha=alpha, beta=beta)
         data = replace(self._operands(left, right, source, problem), **self._further(problem, further))
+        arrays = [*operands.items(), *((one.name, further[one.name]) for one in plan.arguments.tensors if one.name in further)]
+        arrays = [(name, array) for name, array in arrays if array is not None]
+        check_written(arrays, [one.name for one in plan.arguments.tensors if one.written])
         task = Task(plan, self._ptx, problem, "given", 1, *self._config(problem), timeout_s=timeout_s)
         found = self._multiply(task, data)
         for name, (lines, _) in data.results.items():
@@ -130,7 +134,10 @@ class Emulated:
         for name, arrays in given.items():
             if len(arrays) != len(given["a"]):
                 raise ArgumentError(name, f"{len(arrays)} arrays, but a has {len(given['a'])}; pass one for each group")
-        _check_written(plan.arguments.of_groups, given)
+        arrays = [(f"{name}[{i}]", array) for name, listing in given.items() for i, array in enumerate(listing)]
+        arrays += [(one.name, further[one.name]) for one in shared.all if further.get(one.name) is not None]
+        written = {one.name for one in (*plan.arguments.of_groups, *shared.tensors) if one.written}
+        check_written(arrays, [name for name, _ in arrays if name.partition("[")[0] in written])
         groups = []
         for i in range(len(given["a"])):
             one = {name: _array(f"{name}[{i}]", given[name][i], word) for name, word in words.items() if name in given}
@@ -290,16 +297,6 @@ def _laid_out(
     matrix = empty(word, rows, columns, batch, columns_contiguous, pad, 0)
     matrix.view[...] = values
     return matrix
-
-
-def _check_written(wanted: Sequence[Tensor], given: Mapping[str, Sequence[Any]]) -> None:
-    """Raises ArgumentError where arrays that are written of several groups overlap: only the last one's results would be there."""
-    names = [one.name for one in wanted if one.written]
-    arrays = [(f"{name}[{i}]", np.asarray(array)) for name in names for i, array in enumerate(given[name])]
-    for at, (name, array) in enumerate(arrays):
-        for other, beside in arrays[:at]:
-            if np.may_share_memory(array, beside):
-                raise ArgumentError(name, f"its memory overlaps that of {other}; pass another array")
 
 
 def _elements(written: npt.NDArray[Any], matrix: Matrix) -> npt.NDArray[np.bool_]:

@@ -81,7 +81,7 @@ def positions(atom: SparseAtom, metadata: npt.NDArray[np.uint32], m: int, k: int
     tiles = np.zeros((batch, rows, columns, ROWS, atom.block_k // atom.group), np.uint32)
     tiles[..., row, group] = (metadata.reshape(batch, rows, columns, WORDS, 1) >> shifts) & 15
     nibbles = tiles.swapaxes(2, 3).reshape(batch, rows * ROWS, -1)
-    legal = np.isin(nibbles, _ONE_OF_TWO) if atom.kept == 1 else (nibbles & 3) < (nibbles >> 2)
+    legal = ~np.isin(nibbles, illegal_codes(atom))
     if not legal.all():
         at = tuple(map(int, np.argwhere(~legal)[0]))
         raise ValueError(f"metadata {int(nibbles[at])} of (batch, row, group) {at} name no legal places")
@@ -89,6 +89,13 @@ def positions(atom: SparseAtom, metadata: npt.NDArray[np.uint32], m: int, k: int
     first = np.arange(nibbles.shape[2])[:, None] * atom.group
     places: npt.NDArray[np.intp] = (first + within.astype(np.intp)).reshape(batch, rows * ROWS, -1)
     return places[:, :m, : columns_stored(atom, k)]
+
+
+def illegal_codes(atom: SparseAtom) -> npt.NDArray[np.uint32]:
+    """The metadata, of 4 bits, that are not those of a group."""
+    codes = np.arange(16, dtype=np.uint32)
+    legal = np.isin(codes, _ONE_OF_TWO) if atom.kept == 1 else (codes & 3) < (codes >> 2)
+    return codes[~legal]
 
 
 def decompress(atom: SparseAtom, values: Codes, metadata: npt.NDArray[np.uint32], k: int) -> Codes:

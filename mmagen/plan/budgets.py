@@ -76,7 +76,7 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: tuple[int, int, int]) 
 
 
 def scalar_type(atom: Atom, out: ElementType) -> ElementType:
-    """The type of alpha, beta and the epilogue's arithmetic: s32 if accumulators and D are integers, else floating point."""
+    """The type of alpha, beta and the epilogue's arithmetic: s32 if accumulators and D are s32, else floating point."""
     if atom.type_d.word == "s32" and out.word == "s32":
         return TYPES["s32"]
     return TYPES["f64"] if atom.type_d.word in ("f64", "c64") else TYPES["f32"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmagen.core.errors import ABSENT, Fault, Key
 from mmagen.mma.atoms import TYPES, ElementType
 from mmagen.plan.arguments import Arguments, Extent, Tensor
+from mmagen.plan.clamp_rules import faults as clamp_faults
 from mmagen.spec.epilogue import Epilogue as Written
 from mmagen.spec.epilogue import Operation as Entry
 
@@ -319,10 +320,8 @@ def faults(spec: Spec, scalar: ElementType, problems: Sequence[Problem]) -> Iter
                 "saturate, or omit it",
                 {("epilogue", i, "overflow"): "saturate"},
             )
-        elif scalar.word == "s32" and one.clamp and any(limit != int(limit) for limit in one.clamp if limit is not None):
-            yield Fault(
-                ("epilogue", i), "the bounds of an epilogue in 32-bit integers are integers", "e.g. {clamp: [0, 127]}", {}
-            )
+        elif one.clamp:
+            yield from clamp_faults(("epilogue", i), one.clamp, scalar.word)
         elif scalar.word == "s32" and one.type and one.type not in ("s32", "s8", "u8"):
             yield Fault(
                 ("epilogue", i, "type"),

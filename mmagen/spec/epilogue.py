@@ -33,7 +33,7 @@ OPTIONS = {"name": ("bias",), "type": ("bias", "add", "multiply"), "overflow": (
 GATHERS = ("amax", "row_sums", "column_sums")
 # Without a value: what they mean.
 _SHORT: dict[str, Any] = {**dict.fromkeys(WORDS, True), "gelu": "erf", **{word: word for word in GATHERS}}
-# What a call has already; `ld` and `batch_stride` are prefixes of members.
+# What a call has already, of one kernel or another.
 _CALL = ("a", "b", "c", "d", "m", "n", "k", "batch", "lda", "ldb", "ldc", "ldd", "alpha", "beta", "alpha_device", "beta_device")
 _REST = (
     "workspace",
@@ -42,16 +42,18 @@ _REST = (
     "metadata_a",
     "scale_a",
     "scale_b",
+    "zero_b",
     "out",
     "stream",
     "self",
     "timeout_s",
 )
 _TAKEN = frozenset((*_CALL, *_REST))
+_PREFIXES = ("ld_", "batch_stride_", "group_")  # of members that belong to others, and of the sizes of groups
 
 
 def _free(value: str) -> str:
-    if value in _TAKEN or value.startswith(("ld_", "batch_stride_")):
+    if value in _TAKEN or value.startswith(_PREFIXES):
         own = f"own_{value}"
         raise refuse(f"{value!r} is the name of another argument", f"use a name of its own, e.g. {own}", meant=own)
     return value
@@ -248,6 +250,14 @@ class Epilogue(Model):
     @classmethod
     def _spell_out(cls, value: Any) -> Any:
         written = {"operations": value} if isinstance(value, (list, tuple)) else value
+        if isinstance(written, dict) and (found := [key for key in written if key in (*WORDS, *VALUED)]):
+            operations = [key if key in WORDS else {key: written[key]} for key in found]
+            cast = [] if "cast" in found or not written.get("out") else [{"cast": written["out"]}]
+            raise refuse(
+                f"{found[0]} is an operation, and operations are a list",
+                "e.g. [alpha, {bias: column}, relu, {cast: bf16}]",
+                meant=["alpha", *[one for one in ("beta_c",) if "gated" not in found], *operations, *cast],
+            )
         if not isinstance(written, dict) or not isinstance(written.get("operations"), (list, tuple)):
             return written
         written = _with_cast(written)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from mmagen.spec.values import Model, refuse
 
@@ -66,13 +73,20 @@ class Scale(Model):
     def _scales_something(self) -> Scale:
         if self.a is None and self.b is None:
             raise refuse("neither A nor B has scales", "omit scale, or write e.g. {a: tensor, b: tensor}")
-        for letter, kind, major in (("a", self.a, self.a_major), ("b", self.b, self.b_major)):
-            if major and kind not in BLOCKS:
-                raise refuse(
-                    f"{letter}_major {major} has no meaning for scales of {letter.upper()} per {kind or 'nothing'}",
-                    f"omit {letter}_major: only scales of blocks, 1x128 and 128x128, have two dimensions",
-                )
         return self
+
+    @field_validator("a_major", "b_major")
+    @classmethod
+    def _is_of_blocks(cls, major: str | None, info: ValidationInfo) -> str | None:
+        letter = str(info.field_name)[0]
+        kind = info.data.get(letter, BLOCKS[0])  # one that is refused itself says nothing about its scales
+        if major and kind not in BLOCKS:
+            scales = f"scales of {letter.upper()} per {kind}" if kind else f"{letter.upper()} without scales"
+            raise refuse(
+                f"{major} has no meaning for {scales}",
+                f"omit {letter}_major: only scales of blocks, 1x128 and 128x128, have two dimensions",
+            )
+        return major
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, str]:

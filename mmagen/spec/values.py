@@ -126,7 +126,7 @@ def interval(value: tuple[float | None, float | None]) -> tuple[float | None, fl
     if low is None and high is None:
         raise refuse("the interval has no bound")
     if low is not None and high is not None and low > high:
-        raise refuse(f"the interval from {low:.15g} to {high:.15g} is empty")
+        raise refuse(f"the interval from {low:.15g} to {high:.15g} is empty", meant=[high, low])
     return value
 
 

@@ -8,10 +8,10 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     Strict,
+    ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_serializer,
-    model_validator,
 )
 
 from mmagen.core.layout_text import INT_MAX
@@ -61,14 +61,18 @@ class Weights(Model):
     @classmethod
     def _is_a_group(cls, group: int | None) -> int | None:
         if group is not None and group not in GROUPS and group % CHUNK:
-            raise refuse(f"{group} columns with one scale neither divide {CHUNK} nor are a multiple of it")
+            multiple = min(max(round(group / CHUNK), 1), INT_MAX // CHUNK) * CHUNK
+            nearest = min((*GROUPS, multiple), key=lambda legal: abs(legal - group))
+            raise refuse(f"{group} columns with one scale neither divide {CHUNK} nor are a multiple of it", meant=nearest)
         return group
 
-    @model_validator(mode="after")
-    def _has_zeros_of_its_type(self) -> Weights:
-        if self.zero and self.type != "u4":
-            raise refuse(f"{self.type} weights have no zero points", "omit zero, or use type: u4")
-        return self
+    @field_validator("zero")
+    @classmethod
+    def _has_zeros_of_its_type(cls, zero: str | None, info: ValidationInfo) -> str | None:
+        weights = info.data.get("type", "u4")  # a type that is refused itself says nothing about zero points
+        if zero and weights != "u4":
+            raise refuse(f"{weights} weights have no zero points", "omit zero, or use type: u4")
+        return zero
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:

@@ -21,6 +21,8 @@ MMA: dict[str, Any] = {
     "atoms_layout": [2, 2, 1],
 }
 WGMMA = MMA | {"atom": "SM90_64x64x16_F32BF16BF16_SS", "atoms_layout": [2, 1, 1], "tile": [128, 64, 64]}
+FP8 = WGMMA | {"atom": "SM90_64x64x32_F32E4M3E4M3_SS_TN", "tile": [128, 64, 128]}
+S32 = MMA | {"atom": "SM80_16x8x32_S32S8S8S32_TN", "tile": [128, 128, 64]}
 WEIGHTS = WGMMA | {
     "atom": "SM90_64x64x16_F32BF16BF16_RS",
     "tile": [128, 64, 128],
@@ -62,7 +64,22 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
         (MMA | {"epilogue": ["alpha", "absolute", "relu"]}, {"epilogue": ["alpha", "relu"]}),
         (MMA | {"epilogue": ["alpha", "bias"]}, {"epilogue": ["alpha", {"bias": "column"}]}),
         (MMA | {"epilogue": [{"gelu": "tanh", "type": "f32"}, "alpha"]}, {"epilogue": [{"gelu": "tanh"}, "alpha"]}),
-        (MMA | {"epilogue": [{"clamp": [3, 1]}, "alpha"]}, {"epilogue": ["alpha"]}),
+        (MMA | {"epilogue": [{"clamp": [3, 1]}, "alpha"]}, {"epilogue": [{"clamp": [1.0, 3.0]}, "alpha"]}),
+        (MMA | {"epilogue": {"bias": "row"}}, {"epilogue": ["alpha", "beta_c", {"bias": "row"}]}),
+        (MMA | {"epilogue": {"relu": True, "out": "f32"}}, {"epilogue": ["alpha", "beta_c", "relu", {"cast": "f32"}]}),
+        (MMA | {"epilogue": {"gated": "silu"}}, {"epilogue": ["alpha", {"gated": "silu"}]}),
+        (MMA | {"epilogue": [{"clamp": [0, 1e300]}, "relu"]}, {"epilogue": [{"clamp": [0.0, None]}, "relu"]}),
+        (MMA | {"epilogue": [{"add": "zero_b"}]}, {"epilogue": [{"add": "own_zero_b"}]}),
+        (WGMMA | {"epilogue": [{"amax": "group_m"}]}, {"epilogue": [{"amax": "own_group_m"}]}),
+        (FP8 | {"scale": {"a": "row", "a_major": "K"}}, {"scale": {"a": "row"}}),
+        (FP8 | {"scale": {"a": "1x128", "b_major": "N"}}, {"scale": {"a": "1x128"}}),
+        (S32 | {"epilogue": [{"clamp": [-5e9, 7]}, "relu"]}, {"epilogue": [{"clamp": [None, 7.0]}, "relu"]}),
+        (S32 | {"epilogue": [{"clamp": [-5e9, 5e9]}, "relu"]}, {"epilogue": ["relu"]}),
+        (S32 | {"epilogue": [{"clamp": [0.5, 7.5]}, "relu"]}, {"epilogue": [{"clamp": [1, 7]}, "relu"]}),
+        (WEIGHTS | {"weights": {"type": "s4", "group": 100}}, {"weights": {"type": "s4", "group": 128}}),
+        (WEIGHTS | {"weights": {"type": "s4", "group": 16}}, {"weights": {"type": "s4", "group": 32}}),
+        (WEIGHTS | {"weights": {"type": "s4", "group": 2**31 - 1}}, {"weights": {"type": "s4", "group": 2**31 - 128}}),
+        (WEIGHTS | {"weights": {"type": "s8", "group": 64, "zero": "u8"}}, {"weights": {"type": "s8", "group": 64}}),
         (MMA | {"epilogue": ["relu", "alpha", "alpha"]}, {"epilogue": ["relu", "alpha"]}),
         (MMA | {"epilogue": [{"cast": "f16"}, "relu"]}, {"epilogue": ["relu", {"cast": "f16"}]}),
         (MMA | {"epilogue": [{"column_sums": "c"}, "relu"]}, {"epilogue": [{"column_sums": "own_c"}, "relu"]}),

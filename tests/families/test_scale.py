@@ -92,8 +92,8 @@ REFUSED = {
     "scale: {a: 1x64}": "1x128",
     "scale: {a: column}": "tensor, row, 1x128",
     "scale: {b: row}": "tensor, column, 1x128",
-    "scale: {a: row, a_major: K}": "a_major K has no meaning for scales of A per row",
-    "scale: {a: 1x128, b_major: N}": "b_major N has no meaning for scales of B per nothing",
+    "scale: {a: row, a_major: K}": "scale.a_major: K has no meaning for scales of A per row",
+    "scale: {a: 1x128, b_major: N}": "scale.b_major: N has no meaning for B without scales",
     "scale: {a: 1x128, a_major: N}": "'N' is not a legal value",
     "scale: 1x128": "mapping",
 }

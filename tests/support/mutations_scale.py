@@ -11,6 +11,15 @@ ROWS = "sc2_rows"
 
 FAULTS = (
     (
+        "scale_without_its_sign",
+        SCALED,
+        "sm90_mainloop_scaled",
+        "      return slots[line / Layout::kGranule];\n",
+        "      return fabsf(slots[line / Layout::kGranule]);\n",
+        "128,128,384",
+        "negative scales count as positive ones",
+    ),
+    (
         "scale_of_the_neighbouring_row",
         SCALED,
         "sm90_mainloop_scaled",

@@ -54,6 +54,15 @@ def test_the_reference_is_a_sum_of_scaled_products(a, b, distribution):
     assert not found.reason and found.max_abs_err <= 1e-5
 
 
+@pytest.mark.parametrize("distribution", ["uniform", "small_int"])
+def test_scales_have_both_signs_and_those_of_a_line_one(distribution):
+    for a, b in (("row", "column"), ("1x128", "1x128"), ("128x128", "128x128")):
+        data = operands(_plan(a, b), Problem(shape=(1300, 1300, 300)), distribution, 3)
+        for name, word, extent in (("scale_a", a, 1300), ("scale_b", b, 1300)):
+            signs = np.sign(_scale(data, name, word, extent, 300))
+            assert (signs == signs[:, :1]).all() and {-1.0, 1.0} == set(signs[:, 0])
+
+
 K = 1024
 M, N = 64, 256  # two blocks of columns
 

@@ -50,7 +50,7 @@ def compare(
     write as well, so that they are not compared.
     """
     call = Call(plan, problem, draw_of(plan, problem, distribution), data)
-    results, size = _expected(call)
+    results, size = expected(call)
     covered = next((mask for part in parts_of(plan) if (mask := part.covered(call)) is not None), None)
     found = _compared("m,n", results["d"], plan.epilogue.out.word, values(data.d), size, covered)
     reasons = [found.reason] if found.reason else []
@@ -142,7 +142,7 @@ def distances(
     return right, error, bound
 
 
-def _expected(call: Call) -> tuple[dict[str, Interval], npt.NDArray[Any]]:
+def expected(call: Call) -> tuple[dict[str, Interval], npt.NDArray[Any]]:
     """What the call may write, by tensor, before the rounding to its type; and what errors of D are relative to."""
     data, parts = call.data, parts_of(call.plan)
     a, b = values(data.a), values(data.b)

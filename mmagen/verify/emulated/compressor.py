@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mmagen.emulate import EmulationError, GlobalMemory
 from mmagen.host_runtime.arguments import CompressArguments
 from mmagen.mma.sparse_atoms import SparseAtom
-from mmagen.mma.sparsity import columns_stored, compress, kept, metadata_words
+from mmagen.mma.sparsity import columns_stored, compress, illegal_codes, kept, metadata_words
 from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.findings import OutcomeError, with_findings
@@ -24,6 +24,7 @@ from mmagen.verify.emulated.task import Task
 _BATCH = 2
 _LD_PAD = 3  # elements: rows of the dense matrix begin anywhere
 _NONE = -1
+_GROUPS = 8  # that a word of metadata describes
 _STEPS = 5_000  # that a thread may take: for the matrices here it takes less than 500
 
 
@@ -113,15 +114,36 @@ def _check(task: Task, expected: Compressed) -> None:
     _same_number(task, "compress", memory, expected.violation)
     _emulate(task, "check_metadata", memory, values)
     _same_number(task, "check_metadata", memory, _NONE)
-    # In a word of the last matrix the first group of columns has no legal positions.
-    place = words + words // 2
-    memory.store(values["metadata"] + 4 * place, np.uint32(expected.metadata.reshape(-1)[place] & ~np.uint32(15)).tobytes())
-    _emulate(task, "check_metadata", memory, values)
-    _same_number(task, "check_metadata", memory, place)
+    _check_illegal(task, expected, memory, values)
     _emulate(task, "prune", memory, values)
     lines = memory.read_rows("pruned")[0].view(kind).reshape(dense.lines.shape)
     pruned = lines if dense.columns_contiguous else lines.swapaxes(1, 2)
     _same(task, "prune", "pruned", pruned, expected.pruned)
+
+
+def _check_illegal(task: Task, expected: Compressed, memory: GlobalMemory, values: Mapping[str, int]) -> None:
+    """Metadata with codes that are not legal: in each of the 8 groups of a word, in words of both matrices, the padding included;
+    then in two words, of which the first counts."""
+    words, codes = expected.metadata.reshape(-1), illegal_codes(cast(SparseAtom, task.product.atom))
+    last = len(words) - 1
+    places = [last * i // (_GROUPS - 1) for i in range(_GROUPS)]
+
+    def put(place: int, word: int) -> None:
+        memory.store(values["metadata"] + 4 * place, np.uint32(word).tobytes())
+
+    def illegal(group: int) -> int:
+        code = int(codes[(group + task.seed) % len(codes)])
+        return int(words[places[group]]) & ~(15 << 4 * group) & 0xFFFFFFFF | code << 4 * group
+
+    for group, place in reversed([*enumerate(places)]):
+        put(place, illegal(group))
+        _emulate(task, "check_metadata", memory, values)
+        _same_number(task, "check_metadata", memory, place)
+        put(place, int(words[place]))
+    for group in (2, _GROUPS - 1):
+        put(places[group], illegal(group))
+    _emulate(task, "check_metadata", memory, values)
+    _same_number(task, "check_metadata", memory, places[2])
 
 
 def _emulate(task: Task, function: str, memory: GlobalMemory, values: Mapping[str, int]) -> None:

@@ -12,11 +12,10 @@ import numpy as np
 
 from mmagen.emulate import GlobalMemory
 from mmagen.families import family_of
-from mmagen.mma.ranges import LARGEST
 from mmagen.plan.operations import as_applied, columns_of_element
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import groups, last_tile, nan_row, not_finite, pointers, rare_values, short_workspace
+from mmagen.verify.emulated import groups, large_results, last_tile, nan_row, not_finite, pointers, rare_values, short_workspace
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import OutcomeError, with_findings
 from mmagen.verify.emulated.formats import as_stored, is_integer
@@ -37,10 +36,7 @@ _ELSEWHERE = 1 << 40  # an address where nothing lies
 _KEEPING = ("alpha", "beta_c")  # operations that keep the sums where alpha is 1 and beta 0
 # And those that do so where what they add is 0, or but for relu.
 _KEEPING_WITH_ZEROS = (*_KEEPING, "bias", "add", "relu", "amax", "row_sums", "column_sums")
-_LARGEST_F32 = 3.4028234663852886e38
 _SUBNORMAL = {"e4m3": -9, "e5m2": -16, "f16": -24, "bf16": -133, "f32": -149}  # exponents of the least numbers above 0
-# Operations whose results are as large as what they are given.
-_LINEAR = (*_KEEPING, "bias", "relu", "clamp", "saturate", "amax")
 _SIZES = (5, -1, _ROWS + 1, _ROWS, 0, _MOST_INT, -_MOST_INT - 1, 3, *(0,) * 24, _ROWS + 1, 7, -1)
 
 
@@ -73,9 +69,9 @@ def check(task: Task) -> None:
         _raise("infinities and NaNs in A and B", not_finite.check(task, problem))
     if not usual.groups:
         _check_in_place(task)
-    if alpha := _alpha_beyond(plan):
+    if alpha := large_results.alpha_of(plan):
         problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, **given})
-        _judge(task, problem, "results that D's type cannot hold", lambda call, _: call)
+        _judge(task, problem, "results that D's type cannot hold", _with_large_results)
     if alpha := _alpha_below(plan):
         given = {"groups": [_FEW - 1, 1]} if usual.groups else {}
         problem = Problem.model_validate({"shape": (_FEW, _FEW, k), "alpha": alpha, **given})
@@ -108,28 +104,11 @@ def _scalars_of_all_bits(plan: GemmPlan) -> tuple[float, float]:
     return (-3.0, -7.0) if is_integer(word) else (as_stored(-4 / 3, word), as_stored(-2 / 3, word))
 
 
-def _alpha_beyond(plan: GemmPlan) -> float:
-    """A power of two by which some sums of small integers, of either sign, become larger than D's largest number; 0 where no
-    problem asks for that."""
-    if not _is_linear(plan):
-        return 0.0
-    words, out = {one.word for one in plan.epilogue.operations or ()}, plan.epilogue.out.word
-    largest = LARGEST.get(out, _LARGEST_F32 if "saturate" in words else 0.0)
-    # The sums of K products differ from their mean by about the square root of K, and more.
-    return 2.0 ** math.floor(math.log2(largest / math.sqrt(plan.tile[2]))) if largest else 0.0
-
-
 def _alpha_below(plan: GemmPlan) -> float:
     """The least number above 0 of D's type, by which sums of small integers become subnormal ones; 0 where no problem asks for
     that."""
     exponent = _SUBNORMAL.get(plan.epilogue.out.word)
-    return 2.0**exponent if exponent is not None and _is_linear(plan) else 0.0
-
-
-def _is_linear(plan: GemmPlan) -> bool:
-    """Are results proportional to an alpha of f32, but for bounds?"""
-    words = {one.word for one in plan.epilogue.operations or ()}
-    return (not words or "alpha" in words) and words <= set(_LINEAR) and plan.epilogue.scalar.word == "f32"
+    return 2.0**exponent if exponent is not None and large_results.is_linear(plan) else 0.0
 
 
 def _check_rare_values(task: Task) -> None:
@@ -166,8 +145,8 @@ def _check_pointers(task: Task) -> None:
     _check_without_arrays(task, applied)
     alpha, beta = _scalars_of_all_bits(cast(GemmPlan, plan))
     _judge_pointers(task, "an alpha and a beta of all bits", alpha, beta)
-    if alpha := _alpha_beyond(cast(GemmPlan, plan)):
-        _judge_pointers(task, "results that D's type cannot hold", alpha, 0.0)
+    if alpha := large_results.alpha_of(cast(GemmPlan, plan)):
+        _judge_pointers(task, "results that D's type cannot hold", alpha, 0.0, _with_large_results)
     if alpha := _alpha_below(cast(GemmPlan, plan)):
         _judge_pointers(task, "results below D's normal numbers", alpha, 0.0)
 
@@ -192,12 +171,17 @@ def _check_without_arrays(task: Task, problem: Problem) -> None:
     _raise("extents in place of arrays of them", pointers.judged(one, found, written, [0, 0]))
 
 
-def _judge_pointers(task: Task, what: str, alpha: float, beta: float) -> None:
+def _judge_pointers(
+    task: Task, what: str, alpha: float, beta: float, change: Callable[[Task, Operands], Task] = lambda call, _: call
+) -> None:
     """Two legal groups."""
     (applied,) = as_applied(task.product.spec, (Problem(shape=_SHAPE, alpha=alpha, beta=beta),))
     given = {"shape": _SHAPE, "groups": [_SHAPE] * 2, "alpha": applied.alpha, "beta": applied.beta}
     one = replace(task, problem=Problem.model_validate(given), distribution="small_int")
     found = pointers.groups_of(one)
+    for group in found:
+        assert group.data
+        change(one, group.data)
     written = pointers.multiply(one, found, lambda memory, members: None)
     _raise(what, pointers.judged(one, found, written, [0, 0]))
 
@@ -254,6 +238,11 @@ def _without_k(task: Task, data: Operands) -> Task:
         matrix.view[...] = np.zeros((), matrix.view.dtype)
     m, n, _ = task.problem.shape
     return replace(task, problem=task.problem.model_copy(update={"shape": (m, n, 0)}))
+
+
+def _with_large_results(task: Task, data: Operands) -> Task:
+    large_results.enlarge(cast(GemmPlan, task.plan), data)
+    return task
 
 
 def _with_scalars_of_the_host(task: Task, data: Operands) -> Task:

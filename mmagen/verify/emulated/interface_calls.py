@@ -24,6 +24,7 @@ _SCALARS, _C = 0x900000, 3 << 20
 # Of cudaError_t.
 _INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
 _INVALID_HANDLE, _LAUNCH_FAILURE = 400, 719
+_NOT_INTEGERS = (0.5, 2.0**31, -(2.0**31) - 1, float("nan"), float("inf"))  # as s32
 
 
 @dataclass(frozen=True)
@@ -306,15 +307,36 @@ class Calls:
     def _scalars(self) -> list[Case]:
         """alpha, beta and C."""
         words = {one.word for one in self.task.product.epilogue.operations}
-        if self.task.product.ignores_scalars:
-            cases = []
-            if "alpha" not in words:
-                cases += [Case(Status.UNUSED_ALPHA, {"alpha": 2}, says="alpha is 2; this epilogue")]
-                cases += [Case(Status.UNUSED_ALPHA, {"alpha_device": _SCALARS}, says="no alpha_device")]
-            if "beta_c" not in words:
-                cases += [Case(Status.UNUSED_BETA, {"beta": -1}, says="beta is -1; this epilogue")]
-                cases += [Case(Status.UNUSED_BETA, {"beta_device": _SCALARS}, says="no beta_device")]
-            return cases
+        has_both = not self.task.product.ignores_scalars
+        cases = self._alpha() if has_both or "alpha" in words else self._no_alpha()
+        return cases + (self._beta() if has_both or "beta_c" in words else self._no_beta())
+
+    @staticmethod
+    def _no_alpha() -> list[Case]:
+        """An alpha that the epilogue has no use for."""
+        says = "alpha is 2; this epilogue"
+        device = Case(Status.UNUSED_ALPHA, {"alpha_device": _SCALARS}, says="no alpha_device")
+        return [Case(Status.UNUSED_ALPHA, {"alpha": 2}, says=says), device]
+
+    @staticmethod
+    def _no_beta() -> list[Case]:
+        """A beta that the epilogue has no use for."""
+        says = "beta is -1; this epilogue"
+        return [
+            Case(Status.UNUSED_BETA, {"beta": -1}, says=says),
+            Case(Status.UNUSED_BETA, {"beta_device": _SCALARS}, says="no beta_device"),
+        ]
+
+    def _alpha(self) -> list[Case]:
+        cases = [Case(Status.SUCCESS, {"alpha_device": _SCALARS, "alpha": float("nan")})]
+        cases += [Case(Status.MISALIGNED_ALPHA, {"alpha_device": _SCALARS + 1}, says="alpha_device is ")]
+        if self.task.product.epilogue.scalar.word == "s32":
+            cases += [Case(Status.ALPHA_NOT_INTEGER, {"alpha": value}, says="alpha is ") for value in _NOT_INTEGERS]
+            cases += [Case(Status.SUCCESS, {"alpha": value}) for value in (-(2.0**31), 2.0**31 - 1)]
+        return cases
+
+    def _beta(self) -> list[Case]:
+        """And C, which is read if beta is not 0."""
         with_c = {"beta": 1, "c": _C, "ldc": 1 << 20}
         device = {"beta_device": _SCALARS, "c": _C, "ldc": 1 << 20}
         cases = [Case(Status.SUCCESS, with_c), Case(Status.NULL_C, with_c | {"c": 0})]
@@ -322,14 +344,9 @@ class Calls:
         cases += [self._negative("c", with_c | apart), Case(Status.SUCCESS, apart | {"batch_stride_c": -16})]
         cases += [Case(Status.SHORT_LDC, with_c | {"ldc": 1}, says="ldc is 1; a line of C"), Case(Status.SUCCESS, device)]
         cases += [Case(Status.NULL_C, device | {"c": 0}), Case(Status.SUCCESS, {"beta": 0, "c": 1, "ldc": 0})]
-        cases += [Case(Status.SUCCESS, {"alpha_device": _SCALARS, "alpha": float("nan")})]
-        cases += [Case(Status.MISALIGNED_ALPHA, {"alpha_device": _SCALARS + 1}, says="alpha_device is ")]
         cases += [Case(Status.MISALIGNED_BETA, device | {"beta_device": _SCALARS + 2}, says="beta_device is ")]
-        if self.data.d.view.itemsize > 1:
+        if self.task.product.epilogue.out.bytes > 1:
             cases += [Case(Status.MISALIGNED_C, with_c | {"c": _C + 1})]
-        values: tuple[float, ...] = (0.5, 2.0**31, -(2.0**31) - 1, float("nan"), float("inf"))
         if self.task.product.epilogue.scalar.word == "s32":
-            cases += [Case(Status.ALPHA_NOT_INTEGER, {"alpha": value}, says="alpha is ") for value in values]
-            cases += [Case(Status.BETA_NOT_INTEGER, with_c | {"beta": value}, says="beta is ") for value in values]
-            cases += [Case(Status.SUCCESS, {"alpha": value}) for value in (-(2.0**31), 2.0**31 - 1)]
+            cases += [Case(Status.BETA_NOT_INTEGER, with_c | {"beta": value}, says="beta is ") for value in _NOT_INTEGERS]
         return cases

@@ -21,13 +21,16 @@ from mmagen.verify.emulated.parts import Call, Part, Sums, Values
 _NAMES = ("scale_a", "scale_b")
 _LEAST_EXPONENT = -2.0  # of uniform inputs: scales from 2^-2 to 1, by which no result grows
 _MOST_EXPONENT = 2  # of small integers: scales 1, 2 and 4
+_NEGATIVE = 0.25  # of all lines
+_IN_ONE_LINE = ("row", "column")  # of memory, the scales of all lines of the operand
 
 
 class _Scale(Part):
     name = "scale"
 
     def fill(self, plan: ProductPlan, problem: Problem, draw: Draw, data: Operands, rng: np.random.Generator) -> None:
-        """Uniform inputs: any scales of two binades. Small integers: powers of two, so large that every sum stays exact."""
+        """Uniform inputs: any scales of two binades. Small integers: powers of two, so large that every sum stays exact. Those of
+        some lines are negative."""
         most = exact_exponent(plan, problem, draw) if draw.distribution == "small_int" else 0
         for name in _NAMES:
             if name not in data.further:
@@ -37,7 +40,9 @@ class _Scale(Part):
             exponents = rng.uniform(_LEAST_EXPONENT, 0.0, shape)
             if draw.distribution != "uniform":
                 exponents = rng.integers(0, most, shape, endpoint=True).astype(np.float64)
-            matrix.view[...] = encode(np.exp2(exponents), matrix.word)
+            kind = getattr(plan.spec.scale, name[-1])
+            signs = signs_of_lines(rng, (shape[0], 1, shape[2]) if kind in _IN_ONE_LINE else (*shape[:2], 1))
+            matrix.view[...] = encode(signs * np.exp2(exponents), matrix.word)
 
     def sums(self, call: Call, a: Values, b: Values, usual: Callable[[Values, Values], Sums]) -> Sums:
         scale = call.plan.spec.scale
@@ -55,6 +60,11 @@ class _Scale(Part):
 
 
 SCALE = _Scale()
+
+
+def signs_of_lines(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
+    """Signs of scales. Those of a line have one sign for all of K, so that sums grow as they do without."""
+    return np.where(rng.random(shape) < _NEGATIVE, -1.0, 1.0)
 
 
 def _sums(call: Call, a: Values, b: Values, of_a: Values, of_b: Values) -> Sums:
@@ -108,7 +118,7 @@ def _lines(call: Call, name: str, kind: str | None, extent: int) -> npt.NDArray[
         return np.ones((1, extent, 1))
     matrix: Matrix = call.data.further[name]
     stored = values(matrix)
-    if kind in ("row", "column"):  # one line of memory
+    if kind in _IN_ONE_LINE:
         return stored.swapaxes(1, 2)
     lines = {"tensor": extent, "1x128": 1, "128x128": BLOCK}[kind]
     return np.repeat(stored, lines, axis=1)[:, :extent]

@@ -16,7 +16,7 @@ from mmagen.spec.weights import Weights
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrix import Draw, Operands, values
 from mmagen.verify.emulated.parts import Call, Part, Sums, Values
-from mmagen.verify.emulated.scale import exact_exponent, exact_sums_of_parts
+from mmagen.verify.emulated.scale import exact_exponent, exact_sums_of_parts, signs_of_lines
 
 _LEAST_EXPONENT = -2.0  # of uniform inputs: scales of two binades, by which weights are at most 1
 # No weight, its zero point subtracted, is larger.
@@ -33,7 +33,8 @@ class _Weights(Part):
         return {"b": (problem.n, columns + -(columns + problem.ld_pad) % VECTOR_BYTES)}
 
     def fill(self, plan: ProductPlan, problem: Problem, draw: Draw, data: Operands, rng: np.random.Generator) -> None:
-        """Weights of the whole range of their type, or small integers; scales as those of 8-bit floats; any zero points."""
+        """Weights of the whole range of their type, or small integers; scales as those of 8-bit floats, of either sign;
+        any zero points."""
         weights = _of(plan)
         scales = data.further["scale_b"]
         shape = (scales.batch, scales.rows, scales.columns)
@@ -41,7 +42,7 @@ class _Weights(Part):
         if draw.distribution != "uniform":
             most = exact_exponent(plan, problem, draw) if draw.distribution == "small_int" else 0
             exponents = rng.integers(0, most, shape, endpoint=True).astype(np.float64)
-        scales.view[...] = encode(np.exp2(exponents), scales.word)
+        scales.view[...] = encode(signs_of_lines(rng, (*shape[:2], 1)) * np.exp2(exponents), scales.word)
         zero = np.zeros(shape)
         if weights.zero:
             zero = rng.integers(0, _MOST_ZERO, shape, endpoint=True).astype(np.float64)
