@@ -223,12 +223,16 @@ def _kernel(plan: GemmPlan) -> KernelShape:
 
 
 def _call(plan: GemmPlan, problem: Problem) -> Call:
-    """Of groups, one matrix with the rows of all of their tiles."""
+    """Of groups, one matrix with as many tiles as all of theirs, and the mean of their k tiles."""
     call = Call.of(plan, problem)
     if not problem.groups:
         return call
-    rows = plan.tile_of_d[0] * plan.cluster_of_d[0]
-    return replace(call, m=max(rows, sum(-(-size // rows) * rows for size in problem.groups.sizes)), batch=1)
+    across, along = (tile * ctas for tile, ctas in zip(plan.tile_of_d[:2], plan.cluster_of_d, strict=True))
+    shapes = problem.groups.shapes(call.n, call.k)
+    tiles = [-(-m // across) * -(-n // along) for m, n, _ in shapes]
+    rows, all_of_them = -(-sum(tiles) // -(-call.n // along)), sum(tiles)
+    k = sum(count * shape[2] for count, shape in zip(tiles, shapes, strict=True)) // max(all_of_them, 1)
+    return replace(call, m=max(rows, 1) * across, k=max(k, 1), batch=1)
 
 
 def _formula_us(kernel: KernelShape, cost: Cost, call: Call, problem: Problem) -> float:

@@ -104,8 +104,7 @@ def _raster(pipeline: Pipeline, of: str, name: str, problem: Problem, at_once: i
     """Tiles of D, labelled with the place of their cluster in the order, coloured by wave."""
     m, n = (-(-extent // tile) for extent, tile in zip(problem.shape, pipeline.tile_of_d[:2], strict=False))
     rows, columns = (n, m) if pipeline.transposed else (m, n)
-    tiles = [one for one in work_tiles(pipeline.scheduler, rows, columns) if one.m < _MOST_TILES and one.n < _MOST_TILES]
-    cells = [_tile(one, at_once, pipeline) for one in tiles]
+    cells = [_tile(one, at_once, pipeline) for one in work_tiles(pipeline.scheduler, rows, columns, _MOST_TILES)]
     shown = (min(rows, _MOST_TILES), min(columns, _MOST_TILES))
     cut = f", the first {shown[0]} x {shown[1]}" if shown != (rows, columns) else ""
     across, along = pipeline.scheduler.cluster

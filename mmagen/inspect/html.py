@@ -31,8 +31,9 @@ svg:focus-visible { outline: 2px solid #1a73e8; outline-offset: -2px; }
 _SCROLL_BAR = 16  # pixels
 
 
-def page(name: str, title: str, sections: Sequence[Section], pictures: Sequence[Picture]) -> str:
-    """A whole document."""
+def page(name: str, title: str, sections: Sequence[Section], pictures: Sequence[Picture], *, of_several: bool = False) -> str:
+    """A whole document. of_several: the pictures are of several kernels, and those that are alike are shown once."""
+    figures = _alike(pictures) if of_several else [[one] for one in pictures]
     tables = "".join(f"<h2>{escape(heading)}</h2>\n{_table(rows)}\n" for heading, rows in sections)
     script = _script()
     digest = b64encode(sha256(script.encode()).digest()).decode()
@@ -43,17 +44,27 @@ def page(name: str, title: str, sections: Sequence[Section], pictures: Sequence[
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{escape(name)}</h1>\n<p>{escape(title)}</p>\n{tables}"
         f"<h2>Pictures</h2>\n<p>Point at a cell to see what it is: threads and values, of an operand its byte and bank in shared "
         f"memory, of a pipeline the k tile and what is waited for. On the keyboard, Tab goes to the next picture and arrow keys "
-        f'to the cells of it.</p>\n{"".join(map(_figure, pictures))}<div id="says" role="status" hidden></div>\n'
+        f'to the cells of it.</p>\n{"".join(map(_figure, figures))}<div id="says" role="status" hidden></div>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
-def _figure(one: Picture) -> str:
+def _alike(pictures: Sequence[Picture]) -> list[list[Picture]]:
+    """Those that show the same, in order of the first of each: the kernels of a library have most of the bytes in common."""
+    found: dict[tuple[str, str], list[Picture]] = {}
+    for one in pictures:
+        found.setdefault((one.svg.replace(escape(one.title), "", 1), one.grid), []).append(one)
+    return list(found.values())
+
+
+def _figure(alike: Sequence[Picture]) -> str:
+    one = alike[0]
     grid = f' data-grid="{escape(one.grid)}"' if one.grid else ""
     # As high as it is drawn, with a scroll bar: what is not to be seen is not drawn, and yet all have their places on the page.
     height = int(one.svg.partition('height="')[2].partition('"')[0]) + _SCROLL_BAR
+    titles = "".join(f'<div id="{other.name}">{escape(other.title)}</div>' for other in alike[1:])
     return (
-        f'<figure id="{one.name}"{grid}>\n<figcaption>{escape(one.title)}</figcaption>\n'
+        f'<figure id="{one.name}"{grid}>\n<figcaption>{escape(one.title)}{titles}</figcaption>\n'
         f'<div class="drawn" style="height:{height}px">{one.svg}</div></figure>\n'
     )
 

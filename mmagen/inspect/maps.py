@@ -1,5 +1,5 @@
 """Maps of owners as grids: a cell `T05v2` is value 2 of thread 5. Of an operand in shared memory a cell is 16 bytes of its
-stage: the core matrix, and the byte at which they begin."""
+stage, or one element in a narrower window: the core matrix, and the byte at which it begins."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def _matrix(of: Map, table: Ownership, window: Window, width: int | None, colour
     rows, columns = ranges(of, table, window, fit)
     if not rows or not columns:
         return f"{_axes(table)}: the window lies outside"
-    lines = [fold(f"{_axes(table)}: {_values(table)}{_sharing(owners)}", _within(width)), *_cut(table, rows, columns, width)]
+    shown = ((modes[0].lower(), rows, table.rows), (modes[1].lower(), columns, table.columns))
+    lines = [fold(f"{_axes(table)}: {_values(table)}{_sharing(owners)}", _within(width)), *_cut(shown, width)]
     lines.append(_ruler(modes[1], columns, cell, table.rows))
     for row in rows:
         cells = [_cell(owners[row * table.columns + column], cell, colour) for column in columns]
@@ -126,14 +127,14 @@ def _within(width: int | None) -> int | None:
     return None if width is None else width - _INDENT
 
 
-def _cut(table: Ownership, rows: range, columns: range, width: int | None, unit: str = "") -> list[str]:
-    """A line that says what is left out, if anything is."""
-    if len(rows) == table.rows and len(columns) == table.columns:
+def _cut(shown: Sequence[tuple[str, range, int]], width: int | None, more: str = "") -> list[str]:
+    """A line that says what is left out, if anything is. shown: for each mode what is shown, and its extent; more: what other
+    windows show."""
+    if all(len(part) == extent for _, part, extent in shown):
         return []
-    modes = modes_of(table.matrix).lower()
-    shown = f"{modes[0]} {rows[0]} to {rows[-1]} of {table.rows}, {modes[1]} {columns[0]} to {columns[-1]} of {table.columns}"
-    other = f"--window {modes[0]}=BEGIN:END,{modes[1]}=BEGIN:END shows another, --window all everything"
-    return [fold(f"a window, {shown}{unit}; {other}", _within(width))]
+    what = ", ".join(f"{mode} {part[0]} to {part[-1]} of {extent}" for mode, part, extent in shown)
+    other = ",".join(f"{mode}=BEGIN:END" for mode, _, _ in shown)
+    return [fold(f"a window, {what}; --window {other} shows another, --window all everything{more}", _within(width))]
 
 
 def _label(mode: str, index: int, extent: int) -> str:
@@ -146,7 +147,7 @@ def _ruler(mode: str, columns: Sequence[int], cell: int, rows: int) -> str:
 
 
 def _stage(table: Ownership, element_bytes: int, along_columns: bool, window: Window, width: int | None, colour: bool) -> str:
-    """Rows are lines of the contiguous mode, columns its chunks of 16 bytes."""
+    """Rows are lines of the contiguous mode, columns its chunks of 16 bytes; of a window that cuts a chunk, its elements."""
     modes = modes_of(table.matrix)
     per_chunk = CHUNK // element_bytes
     lines_mode, chunk_mode = (modes[0], modes[1]) if along_columns else (modes[1], modes[0])
@@ -158,26 +159,24 @@ def _stage(table: Ownership, element_bytes: int, along_columns: bool, window: Wi
     rows, elements = _stage_window(lines_mode, chunk_mode, (lines_extent, extent), window, per_chunk, cell, width)
     if not rows or not elements:
         return f"{_axes(table)}: the window lies outside"
-    lines = [
-        f"{_axes(table)}: {table.rows * table.columns * element_bytes:,} B in shared memory, {chunk_mode} contiguous; "
-        f"each cell is {per_chunk} elements of {element_bytes} B along {chunk_mode}:",
-        f"(line / {_LINES}, chunk) of their core matrix of {_LINES} x {CHUNK} B, and the byte of the stage where they begin "
-        f"(hexadecimal)",
+    step = 1 if elements.start % per_chunk or elements.stop % per_chunk else per_chunk
+    many = step > 1
+    what = [
+        f"{_axes(table)}: {len(places) * element_bytes:,} B in shared memory, {chunk_mode} contiguous; each cell is "
+        + (f"{step} elements of {element_bytes} B along {chunk_mode}:" if many else f"an element of {element_bytes} B:"),
+        f"(line / {_LINES}, chunk) of {'their' if many else 'its'} core matrix of {_LINES} x {CHUNK} B, and the byte of the stage "
+        f"where {'they begin' if many else 'it begins'} (hexadecimal)",
     ]
-    if len(rows) * len(elements) < lines_extent * extent:
-        shown = ((lines_mode, rows, lines_extent), (chunk_mode, elements, extent))
-        what = ", ".join(f"{mode.lower()} {part[0]} to {part[-1]} of {most}" for mode, part, most in shown)
-        lines.append(
-            f"a window, {what}; --window {lines_mode.lower()}=BEGIN:END,{chunk_mode.lower()}=BEGIN:END shows another, "
-            f"--window all everything"
-        )
-    lines = [fold(line, _within(width)) for line in lines]
-    chunks = sorted({element // per_chunk for element in elements})
-    lines.append(_ruler(chunk_mode, [chunk * per_chunk for chunk in chunks], cell, lines_extent))
+    shown = ((lines_mode.lower(), rows, lines_extent), (chunk_mode.lower(), elements, extent))
+    each = "; a window that cuts 16 bytes shows their elements" if many else ""
+    lines = [*(fold(line, _within(width)) for line in what), *_cut(shown, width, each)]
+    columns = elements[::step]
+    lines.append(_ruler(chunk_mode, columns, cell, lines_extent))
     for line in rows:
         cells = []
-        for chunk in chunks:
-            at = (line, chunk * per_chunk) if along_columns else (chunk * per_chunk, line)
+        for column in columns:
+            at = (line, column) if along_columns else (column, line)
+            chunk = column // per_chunk
             core = f"({line // _LINES},{chunk})".ljust(matrix_digits + 2)
             place = f"{places[at[0] * table.columns + at[1]]:0{digits}x}"
             cells.append(_painted(f"{core} {place}", chunk + 3 * (line // _LINES), colour))

@@ -86,7 +86,8 @@ def to_html(plan: ProjectPlan, window: Window, device: str | None = None, trace:
 
     found = _numbers(plan, device)
     sections = [*_sections(plan), *numbers.sections(found)]
-    return html.page(plan.name, plan.text.title, sections, _pictures(plan, window, found, trace))
+    drawn = _pictures(plan, window, found, trace)
+    return html.page(plan.name, plan.text.title, sections, drawn, of_several=len(plan.by_kernel) > 1)
 
 
 def pictures(plan: ProjectPlan, window: Window, device: str | None = None, trace: Sequence[Event] = ()) -> list[Picture]:

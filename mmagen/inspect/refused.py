@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mmagen.core.errors import Diagnostic, MmagenError, SpecFaults
 from mmagen.core.screen import table
 from mmagen.mma import catalogue
 from mmagen.mma.atoms import Atom, find_atom
 from mmagen.plan import budgets, pages, rules, tiling
-from mmagen.plan.maps import Map, of_tile, tables
+from mmagen.plan.maps import Map, of_tile
 from mmagen.plan.model import TiledMma
 from mmagen.spec.load import UnreadableSpec, load
 from mmagen.spec.model import Spec
@@ -158,14 +158,29 @@ def _budgets(it: Refused) -> list[pages.Row]:
 
 
 def maps(it: Refused) -> Sequence[Map]:
-    """Who owns what, if atom, TiledMMA and tile are those of a kernel with operands in registers."""
+    """Who owns what of the matrices in registers, if atom and TiledMMA are those of a kernel: of the CTA tile, or of the TiledMMA
+    where no kernel can have the tile."""
     if not (it.spec and it.atom and it.mma):
         return []
     operation = catalogue.known(it.atom.name)
-    if operation and any(operation.places[matrix] != "registers" for matrix in "ABC"):
+    in_registers = "".join(one for one in "ABC" if operation is None or operation.places[one] == "registers")
+    tile, why = it.spec.tile or it.mma.extent, ""
+    if any(t % e for t, e in zip(tile, it.mma.extent, strict=True)):
+        why = f", of which the CTA tile {pages.extents(tile)} is no multiple"
+    elif _too_large(tile):
+        why = f"; the CTA tile {pages.extents(tile)} is too large to draw"
+    if why:
+        tile = it.mma.extent
+    if _too_large(tile):
         return []
-    tile = it.spec.tile or it.mma.extent
-    largest = max(tile[0] * tile[1], tile[0] * tile[2], tile[1] * tile[2])
-    if largest > _MOST_ELEMENTS or any(t % e for t, e in zip(tile, it.mma.extent, strict=True)):
-        return []
-    return of_tile(it.atom, it.mma, tile, tables(it.atom, it.mma, tile, ()))
+    from mmagen.mma.ownership import ownership  # imports the layout algebra, which is slow
+
+    *others, last = of_tile(
+        it.atom, it.mma, tile, ownership(it.atom, it.mma.atoms_layout, it.mma.permutation, tile, in_registers)
+    )
+    return [*others, replace(last, title=f"TiledMMA {pages.extents(tile)}{why}") if why else last]
+
+
+def _too_large(tile: tuple[int, int, int]) -> bool:
+    m, n, k = tile
+    return max(m * n, m * k, n * k) > _MOST_ELEMENTS

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mmagen.plan import budgets
+from mmagen.plan import budgets, global_bytes
 from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.plan.devices import Device
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 
+_BYTES_OF_A_GROUP = 4  # its size, in device memory
 _REGISTERS_ARE_GIVEN_IN = 8  # per thread: the unit in which they are allocated to warps
 
 
@@ -62,10 +63,11 @@ def occupancy(plan: GemmPlan, registers: int) -> Occupancy:
 class Launch:
     """One problem on one device.
 
-    tiles: along M, along N, and matrices. parts: of the K of a tile. ctas: of the grid. work: parts of tiles that are computed;
-    the CTAs of a partial cluster compute nothing and count. at_once: CTAs that run at once. k_tiles: iterations of the mainloop
-    of a CTA for one tile. flop: of the problem, of real numbers. dram: bytes of A, B, D and, if beta is not 0, C, each once. l2:
-    bytes that the CTAs load from L2, multicast counted once. shared: with a workspace, all CTAs share the last wave.
+    tiles: along M, along N, and matrices; of groups of several widths, all of them along M. parts: of the K of a tile. ctas: of the
+    grid. work: parts of tiles that are computed; the CTAs of a partial cluster compute nothing and count. at_once: CTAs that run
+    at once. k_tiles: iterations of the mainloop of a CTA for one tile, of groups the longest. flop: of the problem, of real
+    numbers. dram: bytes of A, B, D, if beta is not 0, C, and the call's further matrices, each once. l2: bytes of A and B that the
+    CTAs load from L2, multicast counted once. shared: with a workspace, all CTAs share the last wave.
     """
 
     tiles: tuple[int, int, int]
@@ -114,14 +116,13 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
     if problem.groups:
         return _of_groups(plan, problem, placed, at_once)
     pieces = plan.bytes_of_pieces
-    a = problem.m * -(-problem.k // plan.operand("A").packed) * (pieces or plan.operand("A").element.bytes)
-    b = problem.n * -(-problem.k // plan.operand("B").packed) * (pieces or plan.operand("B").element.bytes)
+    given = [global_bytes.of_operand(plan, letter, rows, problem.k) for letter, rows in (("A", problem.m), ("B", problem.n))]
+    a, b = (rows * problem.k * pieces for rows in problem.shape[:2]) if pieces else given
     # Elements that are split are read, and their pieces written, before.
-    split_a = problem.m * problem.k * (plan.operand("A").element.bytes + pieces) if pieces else 0
-    split_b = problem.n * problem.k * (plan.operand("B").element.bytes + pieces) if pieces else 0
-    d = problem.m * problem.n * plan.epilogue.out.bytes * problem.batch
+    split_a, split_b = (given[0] + a, given[1] + b) if pieces else (0, 0)
+    d = global_bytes.of_d(plan, problem.m, problem.n)
     matrices = [1 if stride == 0 else problem.batch for stride in problem.batch_strides]  # a batch may share one
-    c = problem.m * problem.n * plan.epilogue.out.bytes * matrices[2] if problem.beta else 0
+    c_and_d = d * (problem.batch + (matrices[2] if problem.beta else 0))
     return Launch(
         tiles=(m, n, problem.batch),
         parts=parts,
@@ -130,7 +131,7 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
         at_once=at_once,
         k_tiles=-(-k // parts),
         flop=2 * problem.m * problem.n * problem.k * problem.batch * plan.atom.real_products,
-        dram=(a + split_a) * matrices[0] + (b + split_b) * matrices[1] + c + d,
+        dram=(a + split_a) * matrices[0] + (b + split_b) * matrices[1] + c_and_d + global_bytes.of_others(plan, problem),
         l2=(a * -(-n // columns) + b * -(-m // rows)) * problem.batch,
         shared=spread.joined > 0,
     )
@@ -141,23 +142,27 @@ def _of_groups(plan: GemmPlan, problem: Problem, work: int, at_once: int) -> Lau
     rows."""
     assert problem.groups
     tile_m, tile_n, tile_k = plan.tile_of_d
-    sizes = problem.groups.sizes
-    (rows, columns), used = plan.cluster_of_d, sum(1 for one in sizes if one)
-    tokens, n = sum(sizes), -(-problem.n // tile_n)
-    a = tokens * problem.k * plan.operand("A").element.bytes
-    b = problem.n * problem.k * plan.operand("B").element.bytes
-    d = tokens * problem.n * plan.epilogue.out.bytes
-    tiles_m = [-(-one // tile_m) for one in sizes]
+    rows, columns = plan.cluster_of_d
+    shapes = [one for one in problem.groups.shapes(problem.n, problem.k) if one[0] and one[1]]
+    tiles = [(-(-m // tile_m), -(-n // tile_n)) for m, n, _ in shapes]
+    a = [global_bytes.of_operand(plan, "A", m, k) for m, _, k in shapes]
+    b = [global_bytes.of_operand(plan, "B", n, k) for _, n, k in shapes]
+    d = sum(global_bytes.of_d(plan, m, n) for m, n, _ in shapes)
+    others = sum(global_bytes.of_others_of_group(plan, one) for one in shapes) + _BYTES_OF_A_GROUP * problem.batch
+    one_width = len({along for _, along in tiles}) == 1
     return Launch(
-        tiles=(sum(tiles_m), n, 1),
+        tiles=(sum(m for m, _ in tiles), tiles[0][1], 1) if one_width else (sum(m * n for m, n in tiles), 1, 1),
         parts=1,
         ctas=min(max(work, rows * columns), at_once),
         work=max(work, 1),
         at_once=at_once,
-        k_tiles=-(-problem.k // tile_k),
-        flop=2 * tokens * problem.n * problem.k,
-        dram=a + b * (1 if problem.batch_stride_b == 0 else used) + d * (2 if problem.beta else 1) + 4 * len(sizes),
-        l2=a * -(-n // columns) + b * sum(-(-one // rows) for one in tiles_m),
+        k_tiles=-(-max((k for _, _, k in shapes), default=0) // tile_k),
+        flop=2 * sum(m * n * k for m, n, k in shapes),
+        dram=sum(a) + (b[0] if b and problem.batch_stride_b == 0 else sum(b)) + d * (2 if problem.beta else 1) + others,
+        l2=sum(
+            of_a * -(-along // columns) + of_b * -(-across // rows)
+            for of_a, of_b, (across, along) in zip(a, b, tiles, strict=True)
+        ),
     )
 
 

@@ -6,7 +6,7 @@ order and the waits are the kernel's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mmagen.plan.model import Operand, TileScheduler
@@ -163,20 +163,21 @@ class WorkTile:
     rank: tuple[int, int]
 
 
-def raster(tiles_m: int, tiles_n: int, group: int) -> Iterator[tuple[int, int]]:
-    """Positions in their order, as tile_raster.cuh has it: bands of `group` rows, column by column within a band."""
+def raster_order(tiles_m: int, tiles_n: int, group: int) -> Callable[[int, int], int]:
+    """The number of each position, as tile_raster.cuh has it: bands of `group` rows, column by column within a band."""
     group = min(group, tiles_m)
-    for first in range(0, tiles_m, group):
-        rows = range(first, min(first + group, tiles_m))
-        yield from ((m, n) for n in range(tiles_n) for m in rows)
+
+    def number(m: int, n: int) -> int:
+        first = m // group * group
+        return first * tiles_n + n * min(group, tiles_m - first) + m - first
+
+    return number
 
 
-def work_tiles(scheduler: TileScheduler, tiles_m: int, tiles_n: int) -> Iterator[WorkTile]:
-    """All tiles of one matrix, cluster after cluster."""
+def work_tiles(scheduler: TileScheduler, tiles_m: int, tiles_n: int, most: int) -> list[WorkTile]:
+    """The tiles of one matrix of the first `most` rows and columns of tiles, in order. A matrix may have billions."""
     rows, columns = scheduler.cluster
-    clusters = raster(-(-tiles_m // rows), -(-tiles_n // columns), scheduler.raster_group)
-    for order, (m, n) in enumerate(clusters):
-        for i in range(rows):
-            for j in range(columns):
-                if m * rows + i < tiles_m and n * columns + j < tiles_n:
-                    yield WorkTile(m * rows + i, n * columns + j, order, (i, j))
+    m, n = min(tiles_m, most), min(tiles_n, most)
+    order = raster_order(-(-tiles_m // rows), -(-tiles_n // columns), scheduler.raster_group)
+    found = [WorkTile(i, j, order(i // rows, j // columns), (i % rows, j % columns)) for i in range(m) for j in range(n)]
+    return sorted(found, key=lambda one: (one.order, one.rank))

@@ -345,8 +345,9 @@ class GemmPlan(ProductPlan):
     def tiles_of(self, problem: Problem) -> int:
         """Output tiles of clusters, of all matrices of a batch or of all groups."""
         (m, n, _), (across, along) = self.tile_of_d, self.cluster_of_d
-        rows = problem.groups.sizes if problem.groups else (problem.m,) * problem.batch
-        return sum(-(-one // (m * across)) for one in rows) * -(-problem.n // (n * along))
+        shapes = problem.groups.shapes(problem.n, problem.k) if problem.groups else (problem.shape,)
+        of_each = sum(-(-rows // (m * across)) * -(-columns // (n * along)) for rows, columns, _ in shapes)
+        return of_each if problem.groups else of_each * problem.batch
 
     def work_of_a_cta(self, problem: Problem, clusters: int) -> tuple[int, int]:
         k, tiles = max(-(-problem.k // self.tile_of_d[2]), 1), self.tiles_of(problem)

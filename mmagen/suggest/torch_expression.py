@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mmagen.core.errors import UsageError
-from mmagen.suggest import einsum
+from mmagen.suggest import einsum, reordered
 from mmagen.suggest.product import Product, letters
 
 _WORDS = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64": "f64", "s8": "s8", "u8": "u8", "e4m3": "e4m3"}
@@ -79,8 +79,10 @@ def _value(node: ast.expr) -> _Tensor | Product:
         return _multiplied(node, _tensor(node.left), _tensor(node.right), None)
     if isinstance(node, ast.Subscript):
         return _Tensor(_word(node.value), _shape(node.slice))
-    if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+    if isinstance(node, ast.Attribute) and node.attr == "mT":
         return _tensor(node.value).mt
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return _reordered(node, "T", _tensor(node.value))
     if isinstance(node, ast.BinOp) and (found := _combined(node)):
         return found
     if isinstance(node, ast.BinOp | ast.UnaryOp):
@@ -114,13 +116,18 @@ def _called(node: ast.Call, name: str) -> _Tensor | Product:
     if name in _MADE:
         shape = node.args[0] if len(node.args) == 1 else ast.Tuple([*node.args])
         return _Tensor(_word(named["dtype"]) if "dtype" in named else "f32", _shape(shape))
+    if name in reordered.FUNCTIONS and node.args:
+        return _reordered(node, name, _tensor(node.args[0]), node.args[1:], named)
     if name in _INSTEAD:
         raise _refused(node, _INSTEAD[name])
     if "sparse" in ast.unparse(node.func).split("."):
         raise _refused(node, "a sparse A is 2:4: write a product of dense matrices, and take a sparse atom (docs/sparse.md)")
     if name in ("linear", "inner"):
+        a, b = (_argument(node, named, i, one) for i, one in enumerate(("input", "weight" if name == "linear" else "other")))
+        if not (a and b):
+            raise _refused(node, "it needs two matrices")
         bias = _argument(node, named, 2, "bias") if name == "linear" else None
-        found = _multiplied(node, _tensor(node.args[0]), _tensor(node.args[1]).mt, named.get("out_dtype"))
+        found = _multiplied(node, _tensor(a), _tensor(b).mt, named.get("out_dtype"))
         return _added(node, found, _tensor(bias)) if bias else found
     if name == "einsum":
         return _einsum(node)
@@ -202,7 +209,8 @@ def _added(node: ast.expr, of: Product, other: _Tensor) -> Product:
 def _with_c(node: ast.Call, of: Product, named: Mapping[str | None, ast.expr]) -> Product:
     """beta * C + alpha * A * B, whose C may be a bias."""
     c = _argument(node, named, 0, "input")
-    assert c is not None
+    if c is None:
+        raise _refused(node, "the matrix that is added is missing")
     if "alpha" in named:
         of = replace(of, operations=("alpha",))
     found = _added(node, of, _tensor(c))
@@ -256,10 +264,8 @@ def _method(node: ast.Call, name: str, of: _Tensor | Product, named: dict[str | 
             one for one in [*node.args, *([named["dtype"]] if "dtype" in named else [])] if not isinstance(one, ast.Constant)
         ]
         return _cast(of, _word(types[0])) if types else of
-    if isinstance(of, _Tensor) and name in ("t", "transpose", "swapaxes"):
-        return of.mt
-    if isinstance(of, _Tensor) and name == "permute":
-        return _permuted(node, of)
+    if isinstance(of, _Tensor) and name in reordered.FUNCTIONS:
+        return _reordered(node, name, of, node.args, named)
     if isinstance(of, _Tensor) and name == "contiguous":
         return replace(of, transposed=False)
     if isinstance(of, Product) and (operation := _operation(name, named)) is not None:
@@ -269,15 +275,14 @@ def _method(node: ast.Call, name: str, of: _Tensor | Product, named: dict[str | 
     raise _refused(node, f"{name} is not known here; an operation after the product is one of the spec's `epilogue`")
 
 
-def _permuted(node: ast.Call, of: _Tensor) -> _Tensor:
-    """Of the last two dimensions; others stay where they are."""
-    given = node.args[0].elts if len(node.args) == 1 and isinstance(node.args[0], ast.Tuple | ast.List) else node.args
-    rank = len(of.shape)
-    found = [None if isinstance(one, ast.Starred) else ast.literal_eval(one) for one in given]
-    order = [one % rank for one in found if type(one) is int and -rank <= one < rank]
-    if len(order) != len(found) or order not in ([*range(rank)], [*range(rank - 2), rank - 1, rank - 2]):
-        raise _refused(node, "only the last two dimensions of a tensor can be exchanged")
-    return of if order == sorted(order) else of.mt
+def _reordered(
+    node: ast.expr, name: str, of: _Tensor, given: Sequence[ast.expr] = (), named: Mapping[str | None, ast.expr] | None = None
+) -> _Tensor:
+    """With its dimensions in another order; given, named: the arguments besides the tensor."""
+    try:
+        return of.mt if reordered.exchanged(name, len(of.shape), given, named or {}) else of
+    except ValueError as error:
+        raise _refused(node, str(error)) from None
 
 
 def _cast(of: _Tensor | Product, word: str) -> _Tensor | Product:

@@ -94,3 +94,16 @@ def test_products_of_pieces_take_as_long_as_on_an_h200(name, tflops):
     times = predicted(_plan(name), H200, [Problem(shape=shape) for shape in shapes])
     ratios = [us / (2 * math.prod(shape) / tflops[shape] / 1e6) for us, shape in zip(times, shapes, strict=True)]
     assert np.median(np.abs(np.array(ratios) - 1)) < 0.1 and max(ratios) < 1.2 and min(ratios) > 0.9
+
+
+def test_groups_of_separate_matrices_take_what_their_own_extents_take():
+    plan = _plan("sm90_gemm_bf16_pointers")
+
+    def us(*shapes: tuple[int, int, int]) -> float:
+        (found,) = predicted(plan, H200, [Problem.model_validate({"shape": [4096, 4096, 4096], "groups": shapes})])
+        return found
+
+    whole = us(*[(4096, 4096, 4096)] * 8)
+    for half in ((2048, 4096, 4096), (4096, 2048, 4096), (4096, 4096, 2048)):
+        assert 0.45 < us(*[half] * 8) / whole < 0.6
+    assert us((0, 4096, 4096), (4096, 0, 4096)) < 10

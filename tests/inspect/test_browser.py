@@ -170,7 +170,7 @@ def check_tiles(page, name: str, pipeline) -> None:
     """Every tile says its place in the order."""
     columns, rows = ((extent - 2) // 26 for extent in page.size(name))
     m, n = (int(extent) for extent in re.findall(r"of the (\d+) x (\d+) tiles", page.caption(name))[0])
-    orders = {(one.m, one.n): one.order for one in work_tiles(pipeline.scheduler, m, n)}
+    orders = {(one.m, one.n): one.order for one in work_tiles(pipeline.scheduler, m, n, max(m, n))}
     for m, n in some(rows, columns):
         text = page.hover(name, 1 + (n + 0.5) * 26, 1 + (m + 0.5) * 26)
         assert text.startswith(f"tile ({m},{n}): number {orders[m, n]}, wave ")

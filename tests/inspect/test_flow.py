@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
+import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import replace
@@ -18,8 +19,9 @@ from mmagen.inspect.flow import copied
 from mmagen.inspect.page import pictures
 from mmagen.plan.bank_conflicts import _vector_words, byte_address
 from mmagen.plan.model import TileScheduler
-from mmagen.plan.pipeline import raster, timeline, work_tiles
+from mmagen.plan.pipeline import raster_order, timeline, work_tiles
 from mmagen.spec.load import load
+from mmagen.spec.model import Problem
 
 ROOT = Path(__file__).resolve().parents[2]
 GEMMS = sorted(path.stem for path in (ROOT / "specs").glob("*gemm*.yaml"))
@@ -83,16 +85,28 @@ def test_the_order_is_that_of_the_header(rasterize):
     draw = random.Random(7)
     for _ in range(40):
         extents = draw.randint(1, 40), draw.randint(1, 40), draw.choice([1, 2, 3, 8, 16, 50])
-        assert list(raster(*extents)) == rasterize(*extents), extents
+        number = raster_order(*extents)
+        assert [number(*at) for at in rasterize(*extents)] == [*range(extents[0] * extents[1])], extents
 
 
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 4), (4, 2)])
 def test_every_tile_is_computed_once(cluster):
     for m, n in ((1, 1), (7, 5), (8, 3), (33, 17)):
-        tiles = list(work_tiles(TileScheduler(raster_group=4, cluster=cluster), m, n))
+        tiles = work_tiles(TileScheduler(raster_group=4, cluster=cluster), m, n, 99)
         assert sorted((one.m, one.n) for one in tiles) == [(i, j) for i in range(m) for j in range(n)]
         for one in tiles:
             assert one.rank == (one.m % cluster[0], one.n % cluster[1])
+
+
+def test_a_matrix_of_many_tiles_is_not_counted_tile_by_tile():
+    shape = {"shape": [2147000000, 2147000000, 8], "batch": 2147000000}
+    it = planned("sm90_gemm_bf16_tn")
+    ((_, pipeline),) = pipelines(it)
+    start = time.process_time()
+    tiles = -(-2147000000 // 128) * -(-2147000000 // 256)
+    assert it.tiles_of(Problem.model_validate(shape)) >= tiles // 2 * 2147000000
+    assert len(work_tiles(pipeline.scheduler, 2**24, 2**23, 24)) == 24 * 24
+    assert time.process_time() - start < 1
 
 
 def test_waves_and_clusters_of_a_picture():

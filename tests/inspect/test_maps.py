@@ -132,6 +132,26 @@ def test_a_stage_is_drawn_as_16_byte_rows_of_core_matrices():
     assert re.search(r"n9   \(1,2\) 04b0$", one, re.MULTILINE) and "a window, n 9 to 9 of 64, k 16 to 23 of 64" in one
 
 
+@pytest.mark.parametrize("layout", ["TN", "NT"])
+def test_a_window_within_a_chunk_shows_where_each_element_lies(layout):
+    (found,) = maps_like(atom="SM90_64x64x16_F32BF16BF16_SS", layout=layout, tile=[64, 64, 64], atoms_layout=[1, 1, 1])[-1:]
+    text = maps.text([found], {"M": (3, 6), "N": (21, 23), "K": (11, 13)})
+    for table, rows in zip(found.tables[:2], (range(3, 6), range(21, 23)), strict=True):
+        mode = "MN"["AB".index(table.matrix)].lower()
+        of = text.split(f"\n  {table.matrix} (")[1].split("\n\n")[0]
+        assert "each cell is an element of 2 B" in of
+        for mn in rows:
+            for k in (11, 12):
+                line, along, chunk_mode = (f"{mode}{mn}", k, "k") if layout == "TN" else (f"k{k}", mn, mode)
+                across = mn if layout == "TN" else k
+                # PTX ISA: a line has 128 bytes, whose chunks of 16 are exchanged by its number.
+                byte = across * 128 + (2 * along ^ across % 8 * 16)
+                ruler = next(one for one in of.splitlines() if re.fullmatch(rf"( +{chunk_mode}\d+)+ *", one))
+                (row,) = (one for one in of.splitlines() if one.split()[:1] == [line])
+                cell = row.split()[1:][ruler.split().index(f"{chunk_mode}{along}") * 2 :][:2]
+                assert cell == [f"({across // 8},{along // 8})", f"{byte:04x}"]
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in SPECS.glob("*.yaml")))
 def test_every_spec_has_a_map(name):
     assert maps.text(maps_of(name), {}).count("\n\n  ") >= 1

@@ -9,6 +9,7 @@ import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mmagen.draw.svg import colour
 from mmagen.draw.windows import owner_text
 from mmagen.families import family_of, plan
 from mmagen.inspect.maps import parse_window
+from mmagen.inspect.page import pictures as page_pictures
 from mmagen.inspect.page import to_html
 from mmagen.mma.ownership import MODES
 from mmagen.plan.bank_conflicts import byte_address, load
@@ -186,6 +188,21 @@ def test_the_page_stands_alone(name):
     namespace = "http://www.w3.org/2000/svg"
     assert re.findall(r"https?://[^\"]+", text) == [namespace] * (text.count("<svg") + script.count(namespace))
     assert "Choices" in text and planned(name).name in text
+
+
+def test_kernels_of_a_library_share_their_pictures():
+    """Most of them are alike; each title and each name is on the page, once."""
+    it = planned("sm90_gemm_bf16_library")
+    page = to_html(it, {})
+    assert len(page) < 2_000_000
+    all_of_them = page_pictures(it, {})
+    for one in all_of_them:
+        assert page.count(f'id="{one.name}"') == 1
+        assert f">{escape(one.title)}<" in page
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len({re.sub(r'aria-label="[^"]*"', "", one) for one in drawings}) == len(drawings) < len(all_of_them) / 2
+    drawn_there = "".join(re.sub(r'aria-label="[^"]*"', "", one) for one in drawings)
+    assert all(one.svg.partition("<style>")[2].strip() in drawn_there for one in all_of_them)
 
 
 def test_inspect_writes_them(tmp_path, capsys):

@@ -64,9 +64,21 @@ def test_a_file_that_is_no_spec_is_shown_too(text):
 
 def test_owners_are_shown_if_the_tile_allows():
     assert "T00v0 T00v1" in maps.text(refused.maps(examined(like(stages=30))), {})
-    assert refused.maps(examined(like(tile=[128, 100, 32]))) == []
-    assert refused.maps(examined(like(tile=[16384, 16384, 32]))) == []
-    assert refused.maps(examined(like(atom="SM90_64x64x16_F32BF16BF16_SS", permutation=[None] * 3, stages=99))) == []
+    assert refused.maps(examined(like(permutation=[2**20, 2**20, 16], tile=[2**20, 2**20, 32]))) == []
+
+
+def test_owners_in_the_tiled_mma_are_shown_if_the_tile_does_not():
+    for tile, why in (([128, 100, 32], "128 x 100 x 32 is no multiple"), ([16384, 16384, 32], "is too large to draw")):
+        text = maps.text(refused.maps(examined(like(tile=tile))), {})
+        assert why in text and "T00v0 T00v1" in text
+
+
+def test_of_a_wgmma_those_in_registers_are_shown():
+    spec = like(
+        atom="SM90_64x64x16_F32BF16BF16_SS", permutation=[None] * 3, atoms_layout=[1, 1, 1], tile=[64, 64, 64], stages=99
+    )
+    *_, whole = refused.maps(examined(spec))
+    assert [table.matrix for table in whole.tables] == ["C"]
 
 
 def test_whatever_is_refused_can_be_shown():

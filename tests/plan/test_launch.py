@@ -61,6 +61,55 @@ def test_matrices_that_a_batch_shares_are_read_once():
     assert own.dram - shared.dram == 3 * 512 * 512 * 2 and own.l2 == shared.l2
 
 
+def test_bytes_are_those_of_matrices_as_they_are_stored():
+    """Of a sparse A half and two bits for each kept element, of 4-bit weights a byte for two and their scales, of gated columns one
+    of two, and what the epilogue adds to or reads: never more than a kernel moves, or the least time is none."""
+    m, n, k = 256, 512, 1024
+
+    def dram(name: str, **keys) -> int:
+        it = next(iter(planned(name).by_config.values()))
+        return launch(it, Problem(shape=(m, n, k), **keys), H200, 1).dram
+
+    assert dram("sm90_gemm_sparse_bf16") == m * k + m * k // 2 * 2 // 8 + (n * k + m * n) * 2
+    assert dram("sm80_gemm_sparse_tf32") == m * k // 2 * 4 + m * k // 2 * 4 // 8 + (n * k + m * n) * 4
+    assert dram("sm90_gemm_s4_bf16") == m * k * 2 + n * k // 2 + n * k // 128 * 2 + m * n * 2
+    assert dram("sm80_gemm_s4") == (m + n) * k // 2 + m * n * 4
+    assert dram("sm90_gemm_e4m3_blocks") == (m + n) * k + (m + n // 128) * k // 128 * 4 + m * n * 2
+    assert dram("sm90_gemm_bf16_swiglu") == (m + n) * k * 2 + n * 4 + m * n // 2 * 2
+    assert dram("sm90_gemm_bf16_sums") == (m + n) * k * 2 + m * 2 + 2 * (m + n) * 4 + m * n * 2
+    batched = 3 * (m * k + m * k // 8 + (n * k + m * n) * 2)
+    assert dram("sm90_gemm_sparse_bf16", batch=3) == batched
+    sparse = next(iter(planned("sm90_gemm_sparse_bf16").by_config.values()))
+    of = launch(sparse, Problem(shape=(m, n, k)), H200, 1)
+    (across, along), tile = sparse.cluster_of_d, sparse.tile_of_d
+    tiles_m, tiles_n = -(-m // (tile[0] * across)), -(-n // (tile[1] * along))
+    assert of.l2 == m * k * tiles_n + n * k * 2 * tiles_m
+
+
+def test_each_group_counts_with_its_own_extents():
+    it = planned("sm90_gemm_e4m3_pointers")
+    shapes = [(70, 272, 144), (0, 64, 64), (200, 33, 80), (64, 16, 0), (1, 130, 272)]
+    found = launch(it, Problem.model_validate({"shape": [200, 272, 272], "groups": shapes}), H200, 1)
+    assert found.flop == 2 * sum(m * n * k for m, n, k in shapes)
+    tile_m, tile_n, tile_k = it.tile_of_d
+    tiles = sum(-(-m // tile_m) * -(-n // tile_n) for m, n, _ in shapes)
+    assert found.tiles == (tiles, 1, 1) and found.k_tiles == -(-272 // tile_k)
+    own = sum((m * k + n * k + m * n * it.epilogue.out.bytes) * (m > 0) for m, n, k in shapes)
+    scales = sum((m + -(-n // 128)) * -(-k // 128) * 4 * (m > 0) for m, n, k in shapes)
+    bias = sum(n * 2 * (m > 0) for m, n, _ in shapes)
+    assert found.dram == own + scales + bias + 4 * len(shapes)
+    across, along = it.cluster_of_d
+    clusters = sum(-(-m // (tile_m * across)) * -(-n // (tile_n * along)) for m, n, _ in shapes)
+    assert found.work == clusters * across * along
+
+
+def test_no_group_with_rows_is_a_launch_too():
+    found = launch(
+        planned("sm90_gemm_e4m3_pointers"), Problem.model_validate({"shape": [1, 8, 8], "groups": [[0, 8, 8]]}), H200, 1
+    )
+    assert (found.flop, found.k_tiles, found.work) == (0, 0, 1)
+
+
 def test_waves_and_the_last_one():
     it = like()
     first = launch(it, Problem(shape=(128 * 12, 256 * 11, 64)), H200, 1)

@@ -28,7 +28,7 @@ _REMEDY = "apt-get install chromium-headless-shell, or playwright install chromi
 
 # A place of a picture on the screen, and whether the page or the frame of the picture had to scroll for it to be seen.
 _SEEN = """([name, x, y]) => {
-  const svg = document.getElementById(name).querySelector("svg");
+  const svg = document.getElementById(name).closest("figure").querySelector("svg");
   const [frame, margin] = [svg.parentNode, 40];
   const before = [frame.scrollLeft, scrollY].join();
   const top = frame.getBoundingClientRect().top;
@@ -111,7 +111,7 @@ class Shown:
 
     def pictures(self) -> list[str]:
         """Their names."""
-        found = self._page.locator("figure").evaluate_all("all => all.map(one => one.id)")
+        found = self._page.locator("figure, figcaption > [id]").evaluate_all("all => all.map(one => one.id)")
         return [str(name) for name in found]
 
     def size(self, name: str) -> tuple[int, int]:
@@ -124,11 +124,11 @@ class Shown:
 
     def gridded(self, name: str) -> bool:
         """Has a picture too many cells for titles?"""
-        return self._page.locator(f'figure[id="{name}"]').get_attribute("data-grid") is not None
+        return self._page.locator(_figure(name)).get_attribute("data-grid") is not None
 
     def caption(self, name: str) -> str:
         """Of a picture."""
-        text: str = self._page.locator(f'figure[id="{name}"] > figcaption').inner_text()
+        text: str = self._page.locator(f"{_figure(name)} > figcaption").inner_text()
         return text
 
     def hover(self, name: str, x: float, y: float) -> str:
@@ -176,7 +176,12 @@ class Shown:
 
 
 def _picture(name: str) -> str:
-    return f'figure[id="{name}"] svg'
+    return f"{_figure(name)} svg"
+
+
+def _figure(name: str) -> str:
+    """Of a picture, which kernels of a library may share."""
+    return f'figure:is([id="{name}"], :has(> figcaption > [id="{name}"]))'
 
 
 if __name__ == "__main__":
