@@ -62,4 +62,12 @@ FAULTS = (
         "    of_groups[threadIdx.x] = total;\n",
         "the sums of other groups are read before they have been written",
     ),
+    (
+        "reach_parts_of_k_behind_copied_operands",
+        "sm90_gemm_splitk_auto",
+        "operand_copies",
+        "  args.workspace_bytes -= int64_t(to - begin);\n",
+        "",
+        "parts of K behind the copies of operands use as many bytes as if there were no copies",
+    ),
 )
