@@ -92,6 +92,10 @@ class Paths:
         every = problem.batch == 1 or (stride or 0) % self.vector == 0
         return every and self._in_vectors(problem, {self.result})
 
+    def loads_source_in_vectors(self, problem: Problem) -> bool:
+        """Is C added, and do all rows of C and D begin at 16-byte boundaries? TMA loads C to buffers from which D is stored."""
+        return problem.beta != 0 and self.in_vectors(problem, "c") and self.stores_vectors(problem)
+
     def _in_vectors(self, problem: Problem, modes: Collection[str]) -> bool:
         extents = dict(zip("MNK", problem.shape, strict=True))
         return problem.offset == 0 and all((extents[mode] + problem.ld_pad) % self.vector == 0 for mode in modes)
@@ -128,6 +132,8 @@ def features(paths: Paths, problem: Problem) -> frozenset[str]:
         own.add("bands of tile rows, the last one smaller, in batches")
     if paths.persistent and rows * columns * problem.batch > 2 and k_tiles > 1:
         own.add("several tiles of a CTA, each with several k tiles")
+    if paths.persistent and rows * columns * problem.batch > max(3, paths.turns) and paths.loads_source_in_vectors(problem):
+        own.add("several tiles of a CTA, or of each warpgroup, with a source in vectors")
     if k_tiles >= _ROUNDS:
         own.add("more k tiles than 8 bits count")
     if paths.turns > 1 and rows * columns > paths.turns and k_tiles > 2 * paths.stages and k_tiles % paths.stages:
@@ -211,6 +217,8 @@ def candidates(paths: Paths) -> Iterator[Problem]:
         yield Problem(shape=(_next(rows), _next(n), _RAGGED), batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0)
     if paths.turns > 1:
         yield Problem(shape=(m_cluster, n_cluster * (paths.turns + 1), k * (2 * paths.stages + 1)))
+    if paths.persistent:  # C is loaded to the buffers from which the tile before is stored
+        yield Problem(shape=(m_cluster, n_cluster * max(4, paths.turns + 1), k), beta=1.0)
     if m * n * k * _ROUNDS <= _MOST_PRODUCTS:
         yield Problem(shape=(m_cluster, n_cluster * paths.turns, k * _ROUNDS))
     if paths.tma:

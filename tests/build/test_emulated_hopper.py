@@ -276,7 +276,7 @@ def test_the_predicted_time_knows_how_many_parts_of_k_there_will_be(shape, work)
     """split_k: auto decides in sm90_tile_scheduler_split_k_workspace.cuh; plan/cost.py says what it will decide."""
     task = replace(work("sm90_gemm_splitk_auto")[0], problem=Problem(shape=shape))
     kernel = KernelShape.of(task.plan)
-    expected = schedule(kernel, host.STREAMING * kernel.group, Call.of(task.plan, task.problem)).splits
+    expected = schedule(kernel, host.sharing(task) * kernel.group, Call.of(task.plan, task.problem)).splits
     room = host.workspace_bytes(task, operands(task.plan, task.problem, "zeros", 1))
     of_one_part = shape[0] * -(-shape[1] // 8) * 8 * 4
     assert room == (expected * of_one_part if expected > 1 else 0)

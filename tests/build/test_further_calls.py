@@ -119,6 +119,18 @@ def test_a_workspace_that_is_too_short_has_half_of_the_bytes(checking, monkeypat
     assert asked // 2 - 16 < size <= asked // 2
 
 
+def test_a_workspace_is_too_short_for_parts_of_k_behind_copied_operands_too(checking, monkeypatch):
+    right, calls = short_workspace.multiply_in, []
+
+    def multiply(task, data, size, c_is_d):
+        calls.append((task.problem.ld_pad, host.workspace_bytes(task, data) - size))
+        return right(task, data, size, c_is_d=c_is_d)
+
+    monkeypatch.setattr(short_workspace, "multiply_in", multiply)
+    short_workspace.check(checking("sm90_gemm_splitk_auto"))
+    assert calls == [(0, 144), (1, 144)]
+
+
 @pytest.mark.parametrize(
     "function, answer, says",
     [

@@ -175,12 +175,77 @@ ONE = np.zeros(1, np.float32)
         ([np.zeros(4, ml_dtypes.int4), 1.0, 1], "argument 0 is of int4, which numpy does not pack"),
         ([Device().array(ONE), 1.0, 1], "is in the memory of another Device"),
         ([tensor_map("FLOAT32", 0x1000, (4,), (), (4,)), 1.0, 1], "a tensor map is a struct of 128 bytes"),
+        ([ONE, 1e39, 1], "argument 1 for by (.f32): the number is beyond the largest one of .f32"),
+        ([ONE, 10**400, 1], "argument 1 for by (.f32): the number is beyond the largest one of .f32"),
+        ([ReadOnly([1.0]), 1.0, 1], "argument 0 for x (.u64): ReadOnly of a value of type list; pass a numpy array"),
+        ([Output(-1, np.float32), 1.0, 1], "argument 0: shape -1 has a negative extent"),
+        ([Output("a", np.float32), 1.0, 1], "argument 0: shape 'a'"),
+        ([Output(4, "no type"), 1.0, 1], "argument 0: shape 4 and type 'no type'"),
+        ([Output(4, object), 1.0, 1], "argument 0 is an array of Python objects"),
+        ([Output(4, ml_dtypes.int4), 1.0, 1], "argument 0 is of int4, which numpy does not pack"),
+        ([Output(1 << 60, np.float32), 1.0, 1], "pass a smaller shape"),
+        (None, "arguments is a value of type NoneType; pass a list"),
+        (7, "arguments is a value of type int; pass a list"),
+        ("abc", "arguments is a value of type str; pass a list"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments, says):
     with pytest.raises(EmulationError) as refusal:
         run_ptx(SCALE, None, arguments, grid=1, block=1)
     assert says in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"grid": 1.5}, "a grid, block or cluster has one to three positive extents, not 1.5"),
+        ({"block": "32"}, "a grid, block or cluster has one to three positive extents, not '32'"),
+        ({"cluster": None}, "a grid, block or cluster has one to three positive extents, not None"),
+        ({"dynamic_smem": -1}, "dynamic_smem is -1; pass an integer of at least 0"),
+        ({"dynamic_smem": 0.5}, "dynamic_smem is 0.5; pass an integer of at least 0"),
+        ({"step_limit": 0}, "step_limit is 0; pass an integer of at least 1"),
+        ({"step_limit": None}, "step_limit is None; pass an integer of at least 1"),
+        ({"device": "cuda"}, "device is a value of type str; pass a mmagen.emulate.Device"),
+        ({"entry": 5}, "the entry is a value of type int; pass its name"),
+        ({"ptx": b"text"}, "the PTX is a value of type bytes; pass a text"),
+        ({"ptx": None}, "the PTX is a value of type NoneType; pass a text"),
+    ],
+)
+def test_launches_of_other_types_are_refused(changes, says):
+    call = {"ptx": SCALE, "arguments": [ONE, 1.0, 1], "grid": 1, "block": 1} | changes
+    with pytest.raises(EmulationError) as refusal:
+        run_ptx(**call)
+    assert says in str(refusal.value) and "report it" not in str(refusal.value)
+
+
+def test_extents_may_be_integers_of_numpy():
+    (grid,) = np.array([1])
+    assert run_ptx(SCALE, None, [ONE, 1.0, 1], grid=grid, block=[np.int32(32), 1]).ok
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("ld.global.v3.u32 {%r1, %r2, %r3}, [%rd1];", "3 registers for 1 elements"),
+        ("ld.global.v4.u32 {%r1, %r2, %r3}, [%rd1];", "3 registers for 4 elements"),
+        ("st.global.v2.u32 [%rd1], {%r1, %r2, %r3};", "3 registers for 2 elements"),
+        ("mov.u32 %r1, 18446744073709551616;", "18446744073709551616 has more than 64 bits"),
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, {%r1,%r2}, {%r1,%r2}, {%r1,%r2,%r3,%r4};",
+            "A has 2 registers, not 4",
+        ),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r1,%r2,%r3}, {%r1,%r2}, {%r1}, {%r1,%r2,%r3,%r4};",
+            "D has 3 registers, not 4",
+        ),
+    ],
+)
+def test_statements_with_operands_that_do_not_fit_are_refused_with_their_line(statement, says):
+    body = f".visible .entry k()\n{{\n.reg .b32 %r<5>; .reg .b64 %rd<2>;\n{statement}\nret;\n}}\n"
+    with pytest.raises(EmulationError) as refusal:
+        run_ptx(HEADER + body, grid=1, block=32)
+    assert str(refusal.value).startswith("<ptx>:7: ") and says in str(refusal.value)
+    assert "report it" not in str(refusal.value)
 
 
 def test_an_int_for_a_struct_is_refused():
@@ -215,6 +280,8 @@ def test_paths_and_texts(tmp_path):
         run_ptx(path, "bad", grid=1, block=1)
     with pytest.raises(UsageError, match=r"none\.ptx: cannot be read as PTX"):
         run_ptx(tmp_path / "none.ptx", grid=1, block=1)
+    with pytest.raises(UsageError, match=r"cannot be read as PTX"):
+        run_ptx("k\0.ptx", grid=1, block=1)
     with pytest.raises(EmulationError, match="not a PTX statement"):
         run_ptx("this is no ptx;\n", grid=1, block=1)
 

@@ -170,6 +170,7 @@ def test_shared_bounds_and_alignment():
         ("mov.u32 %r2, 16; barrier.sync %r2, 64;", "uses barrier 16", True),
         ("bar.arrive 17, 128; bar.sync 17, 128;", "uses barrier 17", True),
         ("bar.sync 1, 48;", "uses barrier 1 with 48 threads, which is not a multiple of 32", True),
+        ("bar.sync 1, 32;", "is one of 64 threads at barrier 1, which 32 complete", True),
         (
             "setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 1, 64; bra END; A: bar.sync 1, 32; END: mov.u32 %r2, 1;",
             "uses barrier 1 with 32 threads; those that have arrived there named 64",

@@ -107,6 +107,26 @@ def test_turns_take_two_rounds_of_the_stages_and_small_tiles_257():
     assert "aligned: more k tiles than 8 bits count" in found
 
 
+@pytest.mark.parametrize(("name", "turns"), [("sm90_gemm_skinny", 1), ("sm90_gemm_bf16_pingpong", 2), ("c2_stream", 1)])
+def test_a_cta_loads_c_of_a_tile_after_it_has_stored_another(name, turns):
+    it = planned(next(path for path in GEMMS if path.stem == name))
+    paths = Paths.of(it, tma=True, turns=turns)
+    wanted = "aligned: several tiles of a CTA, or of each warpgroup, with a source in vectors"
+    (problem, *_) = (one for one, _ in family_of(it).trials(it).cases if wanted in features(paths, one))
+    assert it.tiles_of(problem) > turns and problem.beta != 0
+
+
+@pytest.mark.parametrize("name", ["sm90_gemm_splitk_auto", "sm90_gemm_swapped"])
+def test_a_sum_has_more_parts_than_one_group_of_threads_adds_up(name):
+    """kReductionBatch of split_k_reduction.cuh for each of four groups; the host decides by the number of clusters."""
+    it = planned(SPECS / f"{name}.yaml")
+    clusters = {
+        problem: sharing(tasks(it, None, (problem,), 1, "small_int")[0]) for problem, _ in family_of(it).trials(it).cases
+    }
+    assert {count for problem, count in clusters.items() if it.tiles_of(problem) > 1} == {3}
+    assert any(count == 19 and -(-problem.k // it.tile[2]) > 16 for problem, count in clusters.items())
+
+
 def test_no_problem_is_superfluous():
     first, *others = chosen(PLAIN)
     for problem in others:

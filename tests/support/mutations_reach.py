@@ -46,4 +46,28 @@ FAULTS = (
         "unsigned const to = unsigned(stage) + unsigned(uint8_t(count));",
         "a warpgroup that skips more k tiles than 8 bits count waits for a wrong stage",
     ),
+    (
+        "reach_source_loaded_over_what_is_stored",
+        "sm90_gemm_bf16_pingpong",
+        "sm90_epilogue_tma",
+        "if (mine.lane == 0) { tma_store_wait<0>(); }",
+        "if (mine.lane == 0) { tma_store_wait<1>(); }",
+        "C of a warpgroup's next tile is loaded to the buffer that the last slice of its tile before is still stored from",
+    ),
+    (
+        "reach_parts_added_up_by_groups_of_threads",
+        "sm90_gemm_splitk_auto",
+        "split_k_reduction",
+        "    of_groups[threadIdx.x] = total;\n    __syncthreads();\n",
+        "    of_groups[threadIdx.x] = total;\n",
+        "the sums of other groups are read before they have been written",
+    ),
+    (
+        "reach_parts_of_k_behind_copied_operands",
+        "sm90_gemm_splitk_auto",
+        "operand_copies",
+        "  args.workspace_bytes -= int64_t(to - begin);\n",
+        "",
+        "parts of K behind the copies of operands use as many bytes as if there were no copies",
+    ),
 )

@@ -43,6 +43,10 @@ def parameters(entry: Entry, arguments: Sequence[Argument], device: Device) -> t
 
     Raises EmulationError for another number of arguments than the entry has, and for one that its parameter cannot hold.
     """
+    if not isinstance(arguments, Sequence) or isinstance(arguments, (str, bytes)):
+        raise EmulationError(
+            f"arguments is a value of type {type(arguments).__name__}; pass a list with one for each parameter"
+        )
     if len(arguments) != len(entry.params):
         declared = ", ".join(map(_declared, entry.params)) or "none"
         raise EmulationError(f"{entry.name} has {len(entry.params)} parameters ({declared}), not {len(arguments)}")
@@ -77,6 +81,8 @@ def _copied(param: Variable, argument: Argument, device: Device, n: int) -> Buff
     if isinstance(argument, Output):
         return device.empty(argument.shape, argument.dtype, _name(device, n))
     array = argument.array if isinstance(argument, ReadOnly) else argument
+    if not isinstance(array, np.ndarray):
+        raise _refusal(n, param, f"ReadOnly of a value of type {type(array).__name__}; pass a numpy array")
     return device.array(plain(array, f"argument {n}"), _name(device, n), read_only=isinstance(argument, ReadOnly))
 
 
@@ -115,7 +121,7 @@ def _kind(argument: Argument) -> str:
 
 def _integer(param: Variable, value: int, n: int) -> bytes:
     if param.kind in ("f32", "f64"):
-        return _float(param, float(value), n)
+        return _float(param, value, n)
     if param.size not in (1, 2, 4, 8) or (param.kind == "b8" and param.size > 1):
         raise _refusal(n, param, "an int has no size of its own; pass bytes, a numpy or a ctypes value")
     bits = 8 * param.size
@@ -125,9 +131,13 @@ def _integer(param: Variable, value: int, n: int) -> bytes:
 
 
 def _float(param: Variable, value: float, n: int) -> bytes:
+    """value: a float or an int."""
     if param.kind not in ("f32", "f64"):
         raise _refusal(n, param, f"{value} is a float; pass an int, or a numpy value with the bits that are meant")
-    return struct.pack("<f" if param.kind == "f32" else "<d", value)
+    try:
+        return struct.pack("<f" if param.kind == "f32" else "<d", float(value))
+    except OverflowError:
+        raise _refusal(n, param, f"the number is beyond the largest one of .{param.kind}") from None
 
 
 def _raw(argument: Argument, param: Variable, n: int) -> bytes:

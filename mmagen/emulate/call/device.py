@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -83,10 +84,23 @@ class Device:
         return Buffer(self, name, address, data.shape, data.dtype)
 
     def empty(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike, name: str = "", *, misalign: int = 0) -> Buffer:
-        """Memory that nothing wrote: reading it before a store is a finding."""
-        name, kind = name or self._unused(), np.dtype(dtype)
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
-        address = self.memory.allocate(name, size=prod(extents) * kind.itemsize, misalign=misalign)
+        """Memory that nothing wrote: reading it before a store is a finding. Raises EmulationError where the name is taken,
+        for a shape or a type that no array has or that `plain` refuses, and for more memory than there is."""
+        name = name or self._unused()
+        try:
+            kind = np.dtype(dtype)
+            extents = tuple(index(extent) for extent in (shape if isinstance(shape, (tuple, list)) else (shape,)))
+        except TypeError as error:
+            raise EmulationError(
+                f"{name}: shape {shape!r} and type {dtype!r}: {error}; pass integers and a numpy type"
+            ) from None
+        if any(extent < 0 for extent in extents):
+            raise EmulationError(f"{name}: shape {shape!r} has a negative extent; pass extents of 0 or more")
+        plain(np.empty(0, kind), name)
+        try:
+            address = self.memory.allocate(name, size=prod(extents) * kind.itemsize, misalign=misalign)
+        except MemoryError as error:
+            raise EmulationError(f"{name}: {error}; pass a smaller shape") from None
         return Buffer(self, name, address, extents, kind)
 
     def _unused(self) -> str:

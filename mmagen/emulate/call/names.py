@@ -15,6 +15,8 @@ def entry_named(module: Module, name: str | None) -> str:
     Demangling needs c++filt. Raises EmulationError, with the names of the entries, where there is none or more than one.
     """
     entries = list(module.entries)
+    if not (name is None or isinstance(name, str)):
+        raise EmulationError(f"the entry is a value of type {type(name).__name__}; pass its name, or a part of it")
     if name in module.entries:
         return str(name)
     found = entries if name is None else [entry for entry in entries if name in entry]

@@ -11,6 +11,7 @@ from mmagen.core.errors import UsageError
 from mmagen.emulate.call.arguments import Argument, parameters
 from mmagen.emulate.call.device import Array, Buffer, Device
 from mmagen.emulate.call.names import entry_named
+from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.launch import STEP_LIMIT, launch
 from mmagen.emulate.ptx.model import Module
 from mmagen.emulate.ptx.parse import parse
@@ -84,7 +85,9 @@ def run_ptx(
     emulated is reached (with its line), or the step limit is exceeded; UsageError where the path cannot be read.
     """
     module = ptx if isinstance(ptx, Module) else _module(*_text_of(ptx))
-    device = device or Device()
+    device = Device() if device is None else device
+    if not isinstance(device, Device):
+        raise EmulationError(f"device is a value of type {type(device).__name__}; pass a mmagen.emulate.Device, or none")
     name = entry_named(module, entry)
     params, buffers = parameters(module.entries[name], arguments, device)
     report = launch(
@@ -105,11 +108,13 @@ def run_ptx(
 
 def _text_of(ptx: str | Path) -> tuple[str, str]:
     """(text, name for messages); a string of several lines is the text itself."""
+    if not isinstance(ptx, (str, Path)):
+        raise EmulationError(f"the PTX is a value of type {type(ptx).__name__}; pass a text, a path or what parse() returned")
     if isinstance(ptx, str) and "\n" in ptx:
         return ptx, "<ptx>"
     try:
         return Path(ptx).read_text("utf-8"), str(ptx)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a NUL in the path
         raise UsageError(f"{ptx}: cannot be read as PTX: {error}") from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 
 import numpy as np
 
@@ -74,7 +75,7 @@ def launch(
         module.entries[entry],
         _dim(grid),
         _dim(block),
-        dynamic_smem,
+        _whole("dynamic_smem", dynamic_smem, 0),
         params,
         memory or GlobalMemory(),
         extents,
@@ -87,7 +88,7 @@ def launch(
     history = LaunchHistory(log, program.global_granule)
     printed, prefetches = Printed(), Prefetches()
     state = LaunchState(program, log, traffic, history, code.tracked, checks, printed, prefetches, trace, elects_last)
-    batches = Batches(state, code, Limits.of(step_limit, timeout_s))
+    batches = Batches(state, code, Limits.of(_whole("step_limit", step_limit, 1), timeout_s))
     at_once = max(1, lanes // program.padded_threads // program.cluster) * program.cluster
     with np.errstate(all="ignore"):
         for first in range(first_cta, program.cta_count, at_once):
@@ -105,8 +106,22 @@ def launch(
 
 
 def _dim(extents: int | tuple[int, ...]) -> Dim:
-    values = (extents,) if isinstance(extents, int) else tuple(extents)
+    try:
+        values = tuple(index(extent) for extent in (extents if isinstance(extents, (tuple, list)) else (extents,)))
+    except TypeError:  # no integers
+        values = ()
     if not 1 <= len(values) <= 3 or any(v < 1 for v in values):
-        raise EmulationError(f"a grid, block or cluster has one to three positive extents, not {extents}")
+        raise EmulationError(f"a grid, block or cluster has one to three positive extents, not {extents!r}")
     x, y, z = (*values, 1, 1)[:3]
     return x, y, z
+
+
+def _whole(name: str, value: int, least: int) -> int:
+    """The argument `name` as an int; numpy's integers are ones too."""
+    try:
+        whole = index(value)
+    except TypeError:
+        whole = least - 1
+    if whole < least:
+        raise EmulationError(f"{name} is {value!r}; pass an integer of at least {least}")
+    return whole

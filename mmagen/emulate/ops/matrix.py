@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mmagen.emulate.arithmetic import matrix_moves, mma
+from mmagen.emulate.arithmetic.fragments import fragment_of
 from mmagen.emulate.arrays import Bytes, Indices, Mask, Values, Words
 from mmagen.emulate.batch import Batch
 from mmagen.emulate.memory.spaces import SHARED_WINDOW
@@ -105,7 +106,10 @@ def _movmatrix(e: Emitter, i: Instruction) -> None:
 def _mma(e: Emitter, i: Instruction) -> None:
     # f64 fragments are the only ones with 64-bit registers.
     bits = "u64" if "f64" in i.modifiers else "u32"
-    mma.parse(i.modifiers)
+    form = mma.parse(i.modifiers)
+    for name, operand, layout in zip("DABC", i.operands, form.layouts, strict=False):
+        if len(elements_of(operand)) != (wanted := fragment_of(*layout).registers):
+            raise e.unsupported(f"{name} has {len(elements_of(operand))} registers, not {wanted}")
     sparse = i.modifiers[0].startswith("sp")
     fragments = [[e.source(x, bits) for x in elements_of(operand)] for operand in i.operands[1:4]]
     lists = ", ".join(f"[{', '.join(f)}]" for f in fragments)

@@ -35,12 +35,19 @@ def native_address(e: Emitter, operand: Operand, space: str = "") -> str:
     return f"({address}).astype(u4)" if isinstance(base, Register) and space == "shared" else address
 
 
+def _require_elements(e: Emitter, operand: Operand, count: int) -> None:
+    """Raises EmulationError unless a load or store names as many registers as it has elements."""
+    if len(elements_of(operand)) != count:
+        raise e.unsupported(f"{len(elements_of(operand))} registers for {count} elements: .v2, .v4 and .v8 tell how many")
+
+
 @op("ld", "ldu")
 def _load(e: Emitter, i: Instruction) -> None:
     kind, count = vector_of(i)
     width = size_of(kind)
     if width not in UNSIGNED:
         raise e.unsupported("loads of this type are not supported")
+    _require_elements(e, i.operands[0], count)
     run = e.bind(Access(i, width, count).load)
     e.line(f"t = {run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[1], space_of(i))})")
     for n, element in enumerate(elements_of(i.operands[0])):
@@ -56,6 +63,7 @@ def build_store(e: Emitter, i: Instruction) -> None:
     width = size_of(kind)
     if width not in UNSIGNED or space_of(i) == "param":
         raise e.unsupported("this store is not supported")
+    _require_elements(e, i.operands[1], count)
     run = e.bind(Access(i, width, count).store)
     values = ", ".join(e.source(x, _raw(kind)) for x in elements_of(i.operands[1]))
     e.line(f"{run}(X, {space_of(i)!r}, {e.mask}, {native_address(e, i.operands[0], space_of(i))}, [{values}])")

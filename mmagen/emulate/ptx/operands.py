@@ -214,7 +214,7 @@ class OperandReader:
 
 
 def number(text: str) -> Immediate:
-    """A literal: 12, -3, 0x1F, 0f3F800000, 0d..., 1.5."""
+    """A literal: 12, -3, 0x1F, 0f3F800000, 0d..., 1.5. Raises ValueError for an integer of more than 64 bits."""
     text = text.replace(" ", "")
     sign = -1 if text[0] == "-" else 1
     plain = text.lstrip("+-")
@@ -228,4 +228,7 @@ def number(text: str) -> Immediate:
         return Immediate(sign * float(plain))
     plain = plain.rstrip("U")
     base = 0 if plain[:2].lower() in ("0x", "0b") else 8 if plain.startswith("0") and len(plain) > 1 else 10
-    return Immediate(sign * int(plain, base))
+    value = sign * int(plain, base)
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(f"{text} has more than 64 bits")
+    return Immediate(value)

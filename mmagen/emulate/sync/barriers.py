@@ -110,17 +110,22 @@ class Barriers:
 
     def _check_operands(self, number: int, threads: int | None, wait: _Wait, arrived: Indices) -> None:
         """Finds barriers that there are not, counts that are no whole warps, counts that differ from that of the threads which
-        have arrived, and reductions together with other barriers (PTX ISA, "barrier"). arrived: before these."""
+        have arrived, more threads than the count, and reductions together with other barriers (PTX ISA, "barrier"). arrived:
+        before these."""
         text, waits = "", self._waits.get(number, [])
         if not 0 <= number < _BARRIERS:
             text = f"uses barrier {number}; a CTA has barriers 0 to {_BARRIERS - 1}"
         elif threads is not None and (threads % 32 or not threads):
             text = f"uses barrier {number} with {threads} threads, which is not a multiple of 32"
         else:
-            mine, count = self._lanes.by_cta(wait.mask).any(axis=1), threads or self._lanes.threads
+            arriving = self._lanes.by_cta(wait.mask).sum(axis=1)
+            mine, count, most = arriving > 0, threads or self._lanes.threads, int((arrived + arriving)[arriving > 0].max())
             before = self._expected.get(number) or self._lanes.threads
             if before != count and (mine & (arrived > 0)).any():
                 text = f"uses barrier {number} with {count} threads; those that have arrived there named {before}"
+            elif threads and most > threads:
+                # Which of them it does not wait for depends on the order; they wait for the threads that come next.
+                text = f"is one of {most} threads at barrier {number}, which {threads} complete"
             elif waits and waits[-1].instruction.has("red") != wait.instruction.has("red"):
                 text = f"reduces at barrier {number} together with threads that do not, or the other way round"
         if text:

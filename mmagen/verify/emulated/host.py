@@ -26,10 +26,12 @@ from mmagen.verify.emulated.units import launched_unit
 _ALL = 1 << 24
 # A GPU runs as many clusters as fit. Emulated are so few that each does several tiles, and two of them side by side. Of those with
 # parts of K in a workspace three: one has a neighbour on either side. Last waves with k tiles enough are shared by four: of a
-# single tile one of them adds up the sums of three others.
+# single tile one of them adds up the sums of three others. Where the number of parts follows from that of the clusters, a single
+# tile has so many that the groups of threads that add them up (split_k_reduction.cuh) are as many as they can be, and unequal.
 _MOST_RESIDENT = 2
 _TILES_EACH = 3
 STREAMING = 3
+_PARTS = 19
 _ENOUGH = 32  # k tiles of all tiles: eight for each of four clusters are enough for last waves to be shared
 # Bytes. No better aligned than it must be, one in which bytes are left out in front of the first line, for which the kernel did not
 # ask, is too short for the last.
@@ -160,9 +162,13 @@ def _few(whole: CapturedLaunch) -> int:
 
 def sharing(task: Task) -> int:
     """Resident clusters of the emulated device, of a task's kernel with partial sums in a workspace."""
-    if not task.product.leaves_flags:
+    if not task.product.sums_in_workspace:
         return STREAMING
     plan = cast(GemmPlan, task.plan)
+    if plan.scheduler.workspace_splits == 0 and plan.tiles_of(task.problem) == 1:
+        return _PARTS
+    if not task.product.leaves_flags:
+        return STREAMING
     return STREAMING + (plan.tiles_of(task.problem) * -(-task.problem.k // plan.tile[2]) >= _ENOUGH)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import cast
 
@@ -27,7 +28,8 @@ _WHOLE = 16  # bytes, and elements: lines of so many begin at multiples of 16 by
 
 def check(task: Task) -> dict[str, object]:
     """The outcome of such a call, with the smallest of the kernel's problems that it has a workspace for, and with a C that is D;
-    {} where there is none. Raises HostError where it is refused although the kernel can do without."""
+    then of one whose operands are copied to the workspace in front of parts of K. {} where there is none. Raises HostError where
+    it is refused although the kernel can do without."""
     if task.library or not (task.product.sums_in_workspace or task.product.needs_workspace):
         return {}
     cases = family_of(task.plan).trials(task.plan).cases
@@ -35,7 +37,18 @@ def check(task: Task) -> dict[str, object]:
     plan = cast(GemmPlan, task.plan)
     # Sums in a workspace are added up by a kernel of their own, pieces made by one.
     least = 1 + (plan.scheduler.workspace_splits is not None) + bool(plan.needs_workspace)
-    for chosen in sorted(aligned, key=lambda one: one.m * one.n * one.k * one.batch):
+    outcome = _of_first(task, aligned, least)
+    copies = plan.copies_operands and plan.scheduler.workspace_splits is not None
+    if not copies or outcome.get("disposition", "passed") != "passed":
+        return outcome
+    return _of_first(task, {one.model_copy(update={"ld_pad": 1}) for one in aligned}, least + 1) or outcome
+
+
+def _of_first(task: Task, problems: Collection[Problem], least: int) -> dict[str, object]:
+    """The outcome with the smallest of the problems whose call launches so many kernels with a workspace, one for each part of
+    the work; {} if there is none."""
+    plan = cast(GemmPlan, task.plan)
+    for chosen in sorted(problems, key=lambda one: one.m * one.n * one.k * one.batch):
         (problem,) = as_applied(plan.spec, (chosen.model_copy(update={"beta": 2.0}),))
         one = replace(task, problem=problem, distribution="small_int")
         data = operands(one.product, problem, one.distribution, one.seed)
