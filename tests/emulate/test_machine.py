@@ -80,6 +80,23 @@ def test_barrier_reductions():
     assert out.view("u4").reshape(-1, 2).tolist() == [[40, 1]] * 64
 
 
+def test_ctas_have_barriers_of_their_own():
+    """One CTA reduces while others wait, and each names the count that is its own."""
+    body = """
+        mov.u32 %r8, %ctaid.x; mul.lo.u32 %r9, %r8, 32; add.u32 %r9, %r9, 32; setp.ge.u32 %p1, %r1, %r9; @%p1 bra END;
+        setp.eq.u32 %p2, %r8, 0; @%p2 bra REDUCES; setp.lt.u32 %p3, %r1, 32; @%p3 bra ARRIVES;
+        barrier.sync 3, %r9; bra END; ARRIVES: barrier.arrive 3, %r9; bra END;
+        REDUCES: barrier.red.popc.u32 %r7, 3, 32, %p2; END: st.global.u32 [%rd4], %r7;
+    """
+    report = run("mov.u32 %r7, 0;" + body, threads=128, grid=4)[1]
+    assert report.completed and not {"barrier_divergence"} & {one.kind for one in report.findings}
+
+
+def test_a_barrier_that_threads_have_arrived_at_is_no_fresh_one():
+    body = "setp.lt.u32 %p1, %r1, 32; @!%p1 bra ALL; bar.arrive 1, 96; ALL: bar.sync 1; st.global.u32 [%rd4], %r1;"
+    assert "barrier_divergence" in {one.kind for one in run(body, threads=64)[1].findings}
+
+
 def test_warps_meet_at_shuffles():
     body = """
         mov.u32 %r2, 0; setp.lt.u32 %p1, %r1, 16; @%p1 bra LOW; mov.u32 %r2, 100;

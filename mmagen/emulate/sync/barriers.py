@@ -47,7 +47,7 @@ class Barriers:
         self._lanes, self._hazards, self._tracker, self._findings = lanes, hazards, tracker, findings
         self._waits: dict[int, list[_Wait]] = {}
         self._arrived: dict[int, Indices] = {}
-        self._expected: dict[int, int | None] = {}
+        self._expected: dict[int, Indices] = {}  # threads that complete the barrier, by CTA; 0: all that live
         self._registers: Registers = []
 
     @property
@@ -67,7 +67,7 @@ class Barriers:
             operands = operands[1:]
         if (
             how == "sync" and len(operands) == 1 and isinstance(operands[0], Immediate) and operands[0].value in range(_BARRIERS)
-            and mask is lanes.live and lanes.live_or_none is None and not self._waits.get(int(operands[0].value))
+            and mask is lanes.live and lanes.live_or_none is None and self._is_untouched(int(operands[0].value))
         ):  # fmt: skip
             self._hazards.pass_barrier(None)
             if self._repeated:
@@ -76,12 +76,16 @@ class Barriers:
                 self._trace.of_mask("sync", mask, number=int(operands[0].value))
             return [(start, mask)]
         numbers = self._value(operands[0], registers)
+        counts = self._value(operands[1], registers) if len(operands) > 1 else np.full(lanes.size, -1)
         resumed: Resumed = []
-        for number in np.unique(numbers[mask]):
-            here = mask & (numbers == number)
-            threads = int(self._value(operands[1], registers)[here][0]) if len(operands) > 1 else None
-            resumed += self._arrive(int(number), threads, _Wait(i, start, here, value), how)
+        for number, threads in np.unique(np.stack([numbers[mask], counts[mask]]), axis=1).T.tolist():
+            here = mask & (numbers == number) & (counts == threads)
+            resumed += self._arrive(number, None if threads < 0 else threads, _Wait(i, start, here, value), how)
         return resumed
+
+    def _is_untouched(self, number: int) -> bool:
+        """Have no threads of any CTA arrived there that have not left?"""
+        return number not in self._arrived or not self._arrived[number].any()
 
     def _value(self, operand: Operand, registers: Registers) -> Values:
         if isinstance(operand, Immediate):
@@ -96,8 +100,9 @@ class Barriers:
         lanes = self._lanes
         arrived = self._arrived.setdefault(number, np.zeros(lanes.count, dtype=np.int64))
         self._check_operands(number, threads, wait, arrived)
-        arrived += lanes.by_cta(wait.mask).sum(axis=1)
-        self._expected[number] = threads
+        arriving = lanes.by_cta(wait.mask).sum(axis=1)
+        arrived += arriving
+        self._expected.setdefault(number, np.zeros(lanes.count, dtype=np.int64))[arriving > 0] = threads or 0
         waits = self._waits.setdefault(number, [])
         resumed: Resumed = []
         if how == "arrive":
@@ -120,13 +125,18 @@ class Barriers:
         else:
             arriving = self._lanes.by_cta(wait.mask).sum(axis=1)
             mine, count, most = arriving > 0, threads or self._lanes.threads, int((arrived + arriving)[arriving > 0].max())
-            before = self._expected.get(number) or self._lanes.threads
-            if before != count and (mine & (arrived > 0)).any():
-                text = f"uses barrier {number} with {count} threads; those that have arrived there named {before}"
+            named = self._expected.get(number, np.zeros_like(arrived))[mine & (arrived > 0)]
+            named = np.where(named, named, self._lanes.threads)
+            if (named != count).any():
+                text = f"uses barrier {number} with {count} threads; those that have arrived there named {named[named != count][0]}"
             elif threads and most > threads:
                 # Which of them it does not wait for depends on the order; they wait for the threads that come next.
                 text = f"is one of {most} threads at barrier {number}, which {threads} complete"
-            elif waits and waits[-1].instruction.has("red") != wait.instruction.has("red"):
+            elif any(
+                one.instruction.has("red") != wait.instruction.has("red")
+                and (self._lanes.by_cta(one.mask).any(axis=1) & mine).any()
+                for one in waits
+            ):
                 text = f"reduces at barrier {number} together with threads that do not, or the other way round"
         if text:
             lane = int(np.flatnonzero(wait.mask)[0])
@@ -136,20 +146,20 @@ class Barriers:
         """Threads have ended: those that wait for all of their CTA wait for fewer."""
         resumed: Resumed = []
         for number, waits in self._waits.items():
-            if waits and self._expected[number] is None:
+            if waits:
                 resumed += self._open(number)
         return resumed
 
     def _open(self, number: int) -> Resumed:
         lanes, waits, arrived = self._lanes, self._waits[number], self._arrived[number]
-        threads = self._expected[number]
-        live = lanes.by_cta(lanes.live).sum(axis=1)
-        needed = live if threads is None else np.full(lanes.count, threads)
+        expected = self._expected[number]
+        live, of_all = lanes.by_cta(lanes.live).sum(axis=1), expected == 0
+        needed = np.where(of_all, live, expected)
         done = (arrived >= needed) & (arrived > 0)
         if not done.any():
             return []
-        if threads is None:
-            self._check_divergence(number, waits, done & (live < lanes.threads), done)
+        if (done & of_all).any():
+            self._check_divergence(number, waits, done & of_all & (live < lanes.threads), done & of_all)
         arrived[done] = 0
         opened = np.repeat(done, lanes.width)
         resumed: Resumed = []
@@ -243,6 +253,6 @@ class Barriers:
                 by_cta = lanes.by_cta(wait.mask)
                 cta = int(np.flatnonzero(by_cta.any(axis=1))[0])
                 lane = cta * lanes.width + int(np.flatnonzero(by_cta[cta])[0])
-                expected = self._expected[number] or lanes.threads
+                expected = int(self._expected[number][cta]) or lanes.threads
                 text = f"waits forever at barrier {number}: {int(self._arrived[number][cta])} of {expected} threads reach it"
                 self._findings.add("barrier_divergence", wait.instruction, int(by_cta.any(axis=1).sum()), lane, text)
