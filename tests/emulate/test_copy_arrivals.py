@@ -89,3 +89,30 @@ def test_a_thread_may_wait_for_its_copies_by_itself_besides():
 )
 def test_what_comes_behind_the_arrival_is_not_of_the_phase(arrive):
     assert {finding.kind for finding in run(arrive).findings} & {"shared_race", "cp_async_unwaited"}
+
+
+STORE = """
+  setp.ne.u32 %p, %r1, 32; @%p bra END;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd2], [smem], 128;
+  cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+  bra END;
+"""
+
+
+@pytest.mark.parametrize(
+    ("writes", "waited", "found"),
+    [
+        (NOINC, "", {"proxy_fence"}),
+        (f"fence.proxy.async;\n {NOINC}", "", {"proxy_fence"}),
+        (f"{NOINC}\n fence.proxy.async;", "", {"proxy_fence"}),
+        (f"{NOINC}\n {WAIT_ALL}\n fence.proxy.async;", "", {"proxy_fence"}),
+        (NOINC, "fence.proxy.async;", set()),
+        (f"{WAIT_ALL}\n fence.proxy.async;\n {NOINC}", "", set()),
+    ],
+    ids=["none", "before the arrival", "behind it", "behind the wait", "of the reader", "of what has come"],
+)
+def test_copies_are_of_the_generic_proxy(writes, waited, found):
+    """A bulk store reads what they have written (PTX ISA, "Async proxy")."""
+    launched = run(writes, wait=f"{WAIT}\n {waited}\n{STORE}")
+    assert {finding.kind for finding in launched.findings} == found
+    assert launched.arrays[1].tolist() == list(range(32))

@@ -11,7 +11,7 @@ import numpy as np
 
 from mmagen.emulate.arrays import Indices, Mask
 from mmagen.emulate.asynchronous.cp_async import PendingCopies
-from mmagen.emulate.hazards.clocks import ClockRow, Clocks
+from mmagen.emulate.hazards.clocks import OWN_SHARED, ClockRow, Clocks
 from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.sync.mbarrier import Place
@@ -48,6 +48,8 @@ class CopyArrivals:
         released = None
         if self._clocks is not None:
             self._copies.arrive_behind(lanes, self._clocks.codes(lanes))
+            # Whatever proxy fences these lanes have executed were before their copies.
+            self._clocks.wrote(lanes[self._copies.in_flight_of(lanes)], OWN_SHARED)
             released = [self._clocks.release(np.array([lane])) for lane in lanes]
         self._pending.append(_Arrival(i, lanes, places, self._copies.count, released))
 

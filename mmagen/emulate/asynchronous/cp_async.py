@@ -115,6 +115,11 @@ class PendingCopies:
         for copy in self._copies:
             copy.codes = np.where(copy.codes == 0, of_lane[copy.lanes], copy.codes)
 
+    def in_flight_of(self, lanes: Indices) -> Mask:
+        """bool[n]: which of these lanes have copies that they have not waited for."""
+        found: Mask = np.isin(lanes, np.concatenate([copy.lanes for copy in self._copies])) if self._copies else lanes < 0
+        return found
+
     def complete(self, lanes: Indices, count: int) -> None:
         """The copies of these lanes in the first `count` instructions are complete, whoever waits for them."""
         remaining: list[_Copy] = []
