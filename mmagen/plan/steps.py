@@ -23,7 +23,8 @@ def expected_steps(plan: ProductPlan, problem: Problem, clusters: int, copied: b
     atoms = threads // plan.atom.threads
     products = -(-m * n * k // (plan.atom.m * plan.atom.n * plan.atom.k * atoms)) * max(2, plan.atom.threads // 4)
     sums = -(-m * n // threads)
-    return tiles * (_TILE + _ELEMENT * sums + k_tiles * (_K_TILE + _ELEMENT * loaded + _SUM * sums + products))
+    # A CTA without a tile, as of groups that are all empty, finds out that it has none.
+    return max(tiles, 1) * (_TILE + _ELEMENT * sums + k_tiles * (_K_TILE + _ELEMENT * loaded + _SUM * sums + products))
 
 
 def step_limit(plan: ProductPlan, problem: Problem, clusters: int, copied: bool) -> int:
