@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mmagen.emulate import TensorMap
+from mmagen.emulate import EmulationError, TensorMap
 from tests.emulate.test_tma import DONE, SETUP, WAIT
 from tests.support.ptx import kinds
 from tests.support.ptx import run as run_plain
@@ -227,3 +227,39 @@ def test_what_another_cta_reads_without_synchronisation(reader):
     """
     report = run_plain(body, grid=2)[1]
     assert "global_race" in kinds(report), report.findings
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "fence.mbarrier_init.relaxed.cluster",
+        "fence.mbarrier_init.release.cta",
+        "fence.relaxed.gpu",
+        "fence.acq_rel.gl",
+        "fence.proxy.async.shared",
+        "fence.proxy.async.acquire.cluster",
+        "membar.gpu",
+        "membar.proxy.async",
+    ],
+)
+def test_a_fence_that_ptx_does_not_have_is_refused(form):
+    """ptxas refuses them as well."""
+    with pytest.raises(EmulationError, match="has no such form"):
+        run_plain(f"{form};")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "fence.sc.sys",
+        "fence.cluster",
+        "fence.release.sync_restrict::shared::cta.cluster",
+        "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
+        "fence.proxy.alias",
+        "fence.proxy.tensormap::generic.release.gpu",
+        "membar.gl",
+        "membar.proxy.alias",
+    ],
+)
+def test_a_fence_that_ptx_has_is_executed(form):
+    assert run_plain(f"{form};")[1].completed

@@ -246,6 +246,41 @@ def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
     assert [f.message.split(" while")[0].split(" ", 5)[-1] for f in report.findings] == says
 
 
+OWN = "mad.lo.u32 %r8, %tid, 4, %base;\n    add.u32 %r8, %r8, 16384;"  # a word of each thread beside the operands
+OTHERS = "xor.b32 %r9, %tid, 32;\n    mad.lo.u32 %r9, %r9, 4, %base;\n    add.u32 %r9, %r9, 16384;"
+MINE, YOURS = "%r8", "%r9"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (f"ld.shared.u32 %r10, [{MINE}];", f"st.shared.u32 [{YOURS}], 7;", set()),
+        (f"st.shared.u32 [{MINE}], 7;", f"ld.shared.u32 %r10, [{YOURS}];", {"shared_race"}),
+        (f"st.shared.u32 [{MINE}], 7;", f"st.shared.u32 [{YOURS}], 8;", {"shared_race"}),
+        (f"st.shared.u32 [{MINE}], 7;", f"bar.sync 0;\n    ld.shared.u32 %r10, [{YOURS}];", set()),
+        ("", f"ld.shared.u32 %r10, [{MINE}];\n    st.shared.u32 [{YOURS}], 7;", {"shared_race"}),
+    ],
+    ids=["overwritten", "read", "written twice", "a barrier", "behind the wait"],
+)
+def test_who_waited_for_a_in_registers_knows_what_was_read_but_not_what_was_written(before, after, found):
+    """A wgmma has completed when all warps have issued it with what they loaded. It is no barrier."""
+    a, b = operands("f16", "f16", 8, 16)
+    _, report = product(
+        "m64n8k16.f32.f16.f16",
+        8,
+        ("f32",),
+        k_major(a, 32),
+        k_major(b, 32),
+        0,
+        descriptor(B_AT, 16, 256, 32),
+        ", 1, 1, 0",
+        fragment_of(a),
+        before=f"{OWN}\n    {OTHERS}\n    {before}",
+        wait=f"wgmma.wait_group.sync.aligned 0;\n    {after}",
+    )
+    assert {finding.kind for finding in report.findings} == found
+
+
 FIRST = "wgmma.mma_async.sync.aligned.m64n8k{k}.f32.{kind}.{kind} {{{sums}}}, %rd2, %rd3, %p, 1, 1{majors};"
 OF_F16, OF_TF32 = {"k": 16, "kind": "f16", "majors": ", 0, 0"}, {"k": 8, "kind": "tf32", "majors": ""}
 SUMS, FRAGMENT = ", ".join(f"%d{i}" for i in range(4)), ", ".join(f"%a{i}" for i in range(4))

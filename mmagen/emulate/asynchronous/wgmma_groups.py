@@ -25,7 +25,8 @@ class _InFlight:
     """One warpgroup's instruction. group: the group that it belongs to. sums: registers that it writes; reads: others.
 
     loaded: what its warps had done before, where A or its metadata are in their registers. The instruction cannot complete before
-    all four warps have issued it, so a thread that waited for it knows that much of the other warps.
+    all four warps have issued it, so a thread that waited for it knows that the other warps have read what they loaded. What they
+    have written is not made visible to it: that takes a barrier.
     """
 
     group: int
@@ -237,7 +238,7 @@ class WgmmaGroups:
             self._clocks.advance(lanes, self._clocks.warpgroup(group), done)
             for wgmma in pending:
                 if wgmma.group <= done and wgmma.loaded is not None:
-                    self._clocks.acquire(lanes, wgmma.loaded)
+                    self._clocks.know_read(lanes, wgmma.loaded)
 
     def _note(self, kind: str, group: int, number: int = 0) -> None:
         if self._trace:

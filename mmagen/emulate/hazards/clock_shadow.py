@@ -270,7 +270,7 @@ class ClockShadow(Granules):
         clocks, rank, chunks = self._clocks, self._rank(places), places * self.granule // CHUNK
         if self._read[chunks].any():
             text = "overwrites {byte}, which {other} read, with no barrier between"
-            self._after_notes(i, places, who, rank, self.reader, text)
+            self._after_notes(i, places, who, rank, self.reader, text, clocks.reads)
         if self._changer is not None:
             text = "overwrites {byte}, which {other} changed by an atomic operation, with no barrier between"
             self._after_notes(i, places, who, rank, self._changer, text)
@@ -296,10 +296,15 @@ class ClockShadow(Granules):
         of_each: Words = self._clocks.known[who[..., None], first + rank[..., None] * count + np.arange(count)]
         return of_each
 
-    def _after_notes(self, i: Instruction, places: Indices, who: Indices, rank: Indices, notes: Words, text: str) -> None:
-        """Finds accesses that are not ordered after those that `notes` has of other threads."""
+    def _after_notes(
+        self, i: Instruction, places: Indices, who: Indices, rank: Indices, notes: Words, text: str, reads: int | None = None
+    ) -> None:
+        """Finds accesses that are not ordered after those that `notes` has of other threads. reads: if these are reads, the first
+        of the columns of what is known to have been read; None for none."""
         clocks, reader = self._clocks, notes[places]  # [n, k, warps]
         known = self._known(who, rank, 0, clocks.warps_of_cta)
+        if reads is not None:
+            known = np.maximum(known, self._known(who, rank, reads, clocks.warps_of_cta))
         late = known < reader >> 6
         if clocks.gaps.empty and not late.any():
             return

@@ -23,10 +23,10 @@ import numpy as np
 from mmagen.emulate.arrays import Events, Indices, Mask, Values, Words
 from mmagen.emulate.hazards.warp_gaps import WarpGaps
 
-AgentKind = Literal["mbarrier", "stores", "bulk", "init", "cluster", "grid"]
+AgentKind = Literal["mbarrier", "stores", "bulk", "init", "cluster", "grid", "reads"]
 Agent = tuple[AgentKind, int, int]
-"""("mbarrier" or "stores", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp), or
-("grid", 0, 0), the grid before."""
+"""("mbarrier" or "stores", rank of its CTA, byte), ("bulk" or "init", rank of its CTA, thread), ("cluster", cluster, its warp),
+("grid", 0, 0), the grid before, or ("reads", 0, its warp), of which only what it has read is known."""
 
 FenceSpace = Literal[0, 1, 2]
 """What a proxy fence is for: shared memory of the thread's CTA, of other CTAs of its cluster, global memory."""
@@ -76,6 +76,7 @@ class Clocks:
         self.warps = ctas * self.warps_of_cta
         self.used = self.warps + ctas * self.groups_of_cta
         self._columns: dict[Agent, int] = {}
+        self.reads: int | None = None  # the column of the first warp's reads; those of the other warps follow
         self._stores: list[int] = []  # columns of st.async, as they follow the warps in `fenced`
         self.known = np.zeros((size, self.used + _SPARE), dtype=np.uint32)
         self.fenced = np.zeros((size, _SPACES, self.warps), dtype=np.uint32)
@@ -262,6 +263,16 @@ class Clocks:
         self.known[lanes, :count] = np.maximum(self.known[lanes, :count], row.known)
         fences = row.fenced.shape[-1]
         self.fenced[lanes, :, :fences] = np.maximum(self.fenced[lanes, :, :fences], row.fenced)
+
+    def know_read(self, lanes: Indices, row: ClockRow) -> None:
+        """These lanes know from now on that what was released as `row` has been read. They may overwrite it, and pass that on, but
+        what others wrote before is no more visible to them than it was."""
+        if self.reads is None:
+            self.reads = min(self.column("reads", 0, warp) for warp in range(self.warps))
+        columns = slice(self.reads, self.reads + self.warps)
+        read, of_reads = row.known[: self.warps].copy(), row.known[columns]
+        np.maximum(read[: len(of_reads)], of_reads, out=read[: len(of_reads)])  # a row may be older than these columns
+        self.known[lanes, columns] = np.maximum(self.known[lanes, columns], read)
 
     def advance(self, lanes: Indices, column: int, clock: int) -> None:
         """These lanes have waited for what an asynchronous unit did up to `clock`."""

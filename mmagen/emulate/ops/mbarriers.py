@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from mmagen.emulate.arrays import Events, Indices, Mask, Registers, Values, Words
@@ -17,6 +19,15 @@ from mmagen.emulate.program.program import Program
 from mmagen.emulate.ptx.model import Address, Instruction, Name, Register
 from mmagen.emulate.ptx.scopes import CTA, scope_of
 
+# The forms of PTX ISA 9.0, "membar/fence".
+_RESTRICTED = r"(acquire\.sync_restrict::shared::cluster|release\.sync_restrict::shared::cta)\.cluster"
+_FENCE = re.compile(
+    r"((sc|acq_rel|acquire|release)\.)?(cta|cluster|gpu|sys)"
+    rf"|(proxy\.async::generic\.)?{_RESTRICTED}|mbarrier_init\.release\.cluster"
+    r"|proxy\.(alias|async(\.(global|shared::(cta|cluster)))?)"
+    r"|proxy\.tensormap::generic\.(release|acquire)\.(cta|cluster|gpu|sys)"
+)
+_MEMBAR = re.compile(r"cta|gl|sys|proxy\.alias")
 _FORMS = {"shared", "shared::cta", "shared::cluster", "b64", "release", "relaxed", "acquire", "cta", "cluster", "expect_tx"}
 
 
@@ -102,6 +113,8 @@ def phase_operands(i: Instruction, registers: Registers, program: Program) -> tu
 @op("fence", "membar")
 def _fence(e: Emitter, i: Instruction) -> None:
     """Fences change what the clocks know; the accesses themselves are executed in order anyway."""
+    if not (_FENCE if i.base == "fence" else _MEMBAR).fullmatch(".".join(i.modifiers)):
+        raise EmulationError(f"line {i.line}: {i.base} has no such form: {i.text}")
     if i.has("mbarrier_init"):
         e.line(f"X.mbarriers.fence({e.mask})")
     elif i.modifiers[0] == "proxy":
