@@ -56,6 +56,10 @@ def product(line: str) -> Product:
     types = ("tf32", "tf32") if how in ("TF32", *_LESS_EXACT) else (_type(b), _type(a))
     pieces = {"split": "bf16x6"} if "EMULATED_16BFX9" in compute["computetype"] and types == ("f32", "f32") else {}
     remark = _LESS_EXACT.get(how, _NINE if pieces else "")
+    batches = {name: one["batchcount"] for name, one in (("A", a), ("B", b), ("D", d)) if "batchcount" in one}
+    if len(set(batches.values())) > 1:
+        said = ", ".join(f"{count} of {name}" for name, count in batches.items())
+        raise UsageError(f"--cublaslt: batchCount is {said}; all matrices of a call have the same")
     batch = d.get("batchcount", "1")
     if not batch.isdecimal() or int(batch) < 1:
         raise UsageError(f"--cublaslt: batchCount={batch} is no number of matrices")

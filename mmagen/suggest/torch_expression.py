@@ -83,7 +83,7 @@ def _value(node: ast.expr) -> _Tensor | Product:
         return _tensor(node.value).mt
     if isinstance(node, ast.Attribute) and node.attr == "T":
         return _reordered(node, "T", _tensor(node.value))
-    if isinstance(node, ast.BinOp) and (found := _combined(node)):
+    if isinstance(node, ast.BinOp | ast.UnaryOp) and (found := _combined(node)):
         return found
     if isinstance(node, ast.BinOp | ast.UnaryOp):
         raise _refused(
@@ -179,20 +179,43 @@ def _applied(node: ast.expr, of: _Tensor | Product, operation: Any) -> Product:
     return replace(of, operations=(*of.operations, operation))
 
 
-def _combined(node: ast.BinOp) -> Product | None:
-    """A product times a number, or plus a tensor; None for anything else."""
-    sides = node.left, node.right
-    factor = next((one for one in sides if isinstance(one, ast.Constant)), None)
-    if factor is not None and isinstance(node.op, ast.Mult):
-        of = _value(sides[factor is node.left])
-        return replace(of, operations=("alpha",)) if isinstance(of, Product) and _of("alpha", "", of) else None
-    if not isinstance(node.op, ast.Add) or factor is not None:
+def _combined(node: ast.BinOp | ast.UnaryOp) -> Product | None:
+    """A product with a sign, times or divided by a number, or plus or minus a tensor; None for anything else. The numbers are
+    alpha and beta of a call."""
+    if isinstance(node, ast.UnaryOp):
+        return _times(node.operand, isinstance(node.op, ast.USub)) if isinstance(node.op, ast.USub | ast.UAdd) else None
+    left, right = node.left, node.right
+    if isinstance(node.op, ast.Mult) and (_is_number(left) or _is_number(right)):
+        return _times(right if _is_number(left) else left, True)
+    if isinstance(node.op, ast.Div) and _is_number(right):
+        return _times(left, True)
+    if not isinstance(node.op, ast.Add | ast.Sub) or _is_number(left) or _is_number(right):
         return None
-    found = [_value(side) for side in sides]
+    found = [_value(side) for side in (left, right)]
     if isinstance(found[0], _Tensor):
         found.reverse()
     of, other = found
-    return _added(node, of, other) if isinstance(of, Product) and isinstance(other, _Tensor) else None
+    if not (isinstance(of, Product) and isinstance(other, _Tensor)):
+        return None
+    of = _added(node, of, other)
+    if isinstance(node.op, ast.Sub) and "beta_c" not in of.operations:
+        raise _refused(node, "a bias is added, not subtracted; write the sum, and negate the bias")
+    return of
+
+
+def _times(node: ast.expr, alpha: bool) -> Product | None:
+    """A product, with alpha if a number other than 1 may follow; None where the node is none or its alpha would come too late."""
+    of = _value(node)
+    if not isinstance(of, Product) or not alpha:
+        return of if isinstance(of, Product) else None
+    return replace(of, operations=("alpha",)) if _of("alpha", "", of) else None
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Is it a literal, perhaps with a sign?"""
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        node = node.operand
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
 def _added(node: ast.expr, of: Product, other: _Tensor) -> Product:
