@@ -46,6 +46,16 @@ class Scale(Model):
         description="b_major is the contiguous dimension of the scales of blocks of B, N or K, or null: N for 1x128, K for 128x128",
     )
 
+    @field_validator("a", "b", mode="before")
+    @classmethod
+    def _is_of_its_own_lines(cls, kind: object, info: ValidationInfo) -> object:
+        letter = str(info.field_name)
+        own, other = ("row", "column") if letter == "a" else ("column", "row")
+        if kind == other:
+            lines = f"{letter.upper()} has a line of K for each {own} of D"
+            raise refuse(f"'{other}' is not a legal value: {lines}", f"{letter}: {own}", meant=own)
+        return kind
+
     @property
     def along_k(self) -> bool:
         """Do scales change along K?"""

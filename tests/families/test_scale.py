@@ -90,8 +90,8 @@ def test_a_broken_rule_explains_itself_and_its_remedy_works(rule):
 REFUSED = {
     "scale: {}": "neither A nor B has scales",
     "scale: {a: 1x64}": "1x128",
-    "scale: {a: column}": "tensor, row, 1x128",
-    "scale: {b: row}": "tensor, column, 1x128",
+    "scale: {a: column}": "A has a line of K for each row of D; a: row",
+    "scale: {b: row}": "B has a line of K for each column of D; b: column",
     "scale: {a: row, a_major: K}": "scale.a_major: K has no meaning for scales of A per row",
     "scale: {a: 1x128, b_major: N}": "scale.b_major: N has no meaning for B without scales",
     "scale: {a: 1x128, a_major: N}": "'N' is not a legal value",
@@ -105,6 +105,14 @@ def test_a_wrong_scale_is_refused_at_its_place(line):
     with pytest.raises(SpecError) as caught:
         load(text, "s.yaml")
     assert "s.yaml:7:" in str(caught.value) and REFUSED[line] in str(caught.value)
+
+
+def test_scales_of_the_other_operands_lines_become_its_own():
+    text = f"mmagen: 1\nname: g\nkernel: gemm\natom: {FP8['atom']}\ntile: [128, 128, 128]\natoms_layout: [2, 1, 1]\n"
+    with pytest.raises(SpecError) as caught:
+        load(text + "scale: {a: column, b: row}\n", "s.yaml")
+    changes = [one.change for one in caught.value.diagnostics]
+    assert changes == [{("scale", "a"): "row"}, {("scale", "b"): "column"}]
 
 
 def test_every_pair_of_words_is_planned():
