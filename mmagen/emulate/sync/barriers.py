@@ -92,7 +92,7 @@ class Barriers:
         return [mask & (warps == warp) for warp in np.unique(warps[mask])]
 
     def _is_untouched(self, number: int) -> bool:
-        """Have no threads of any CTA arrived there that have not left?"""
+        """Has no thread of any CTA arrived there since the barrier last completed?"""
         return number not in self._arrived or not self._arrived[number].any()
 
     def _value(self, operand: Operand, registers: Registers) -> Values:
@@ -138,7 +138,7 @@ class Barriers:
             if (named != count).any():
                 text = f"uses barrier {number} with {count} threads; those that have arrived there named {named[named != count][0]}"
             elif threads and most > threads:
-                # Which of them it does not wait for depends on the order; they wait for the threads that come next.
+                # Which of them the barrier leaves out depends on their order; those wait for the threads that come next.
                 text = f"is one of {most} threads at barrier {number}, which {threads} complete"
             elif any(
                 one.instruction.has("red") != wait.instruction.has("red")
