@@ -168,7 +168,7 @@ def _stage(table: Ownership, element_bytes: int, along_columns: bool, window: Wi
         f"where {'they begin' if many else 'it begins'} (hexadecimal)",
     ]
     shown = ((lines_mode.lower(), rows, lines_extent), (chunk_mode.lower(), elements, extent))
-    each = "; a window that cuts 16 bytes shows their elements" if many else ""
+    each = "; a window that begins or ends within 16 bytes shows single elements" if many else ""
     lines = [*(fold(line, _within(width)) for line in what), *_cut(shown, width, each)]
     columns = elements[::step]
     lines.append(_ruler(chunk_mode, columns, cell, lines_extent))

@@ -92,7 +92,7 @@ def positions(atom: SparseAtom, metadata: npt.NDArray[np.uint32], m: int, k: int
 
 
 def illegal_codes(atom: SparseAtom) -> npt.NDArray[np.uint32]:
-    """The metadata, of 4 bits, that are not those of a group."""
+    """The codes of 4 bits that are not the metadata of any group."""
     codes = np.arange(16, dtype=np.uint32)
     legal = np.isin(codes, _ONE_OF_TWO) if atom.kept == 1 else (codes & 3) < (codes >> 2)
     return codes[~legal]

@@ -229,6 +229,17 @@ def _with_cast(written: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in written.items() if key not in others}, "operations": [*operations, cast]}
 
 
+def _as_list(written: dict[str, Any], found: list[str]) -> list[Any]:
+    """The list that a mapping with the operations `found` as its keys stands for: with the scalars of an epilogue without a list
+    unless it has some, and with D's type in a cast at its end."""
+    scalars = () if {"alpha", "beta_c"} & {*found} else ("alpha",) if "gated" in found else ("alpha", "beta_c")
+    operations = [key if key in WORDS else {key: written[key]} for key in found if key != "cast"]
+    cast = {
+        key: written[of] for key, of in (("cast", "cast" if "cast" in found else "out"), ("major", "major")) if written.get(of)
+    }
+    return [*scalars, *operations, *([cast] if "cast" in cast else [])]
+
+
 # Each is a template within the one before it; nvcc takes hundreds, and minutes for them.
 MOST_OPERATIONS = 32
 
@@ -251,12 +262,10 @@ class Epilogue(Model):
     def _spell_out(cls, value: Any) -> Any:
         written = {"operations": value} if isinstance(value, (list, tuple)) else value
         if isinstance(written, dict) and (found := [key for key in written if key in (*WORDS, *VALUED)]):
-            operations = [key if key in WORDS else {key: written[key]} for key in found]
-            cast = [] if "cast" in found or not written.get("out") else [{"cast": written["out"]}]
             raise refuse(
                 f"{found[0]} is an operation, and operations are a list",
                 "e.g. [alpha, {bias: column}, relu, {cast: bf16}]",
-                meant=["alpha", *[one for one in ("beta_c",) if "gated" not in found], *operations, *cast],
+                meant=_as_list(written, found),
             )
         if not isinstance(written, dict) or not isinstance(written.get("operations"), (list, tuple)):
             return written

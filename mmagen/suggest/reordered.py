@@ -15,7 +15,8 @@ def exchanged(name: str, rank: int, given: Sequence[ast.expr], named: Mapping[st
     named: the arguments besides it. Raises ValueError for any other order."""
     if name in ("t", "T"):
         if rank != 2:
-            raise ValueError(f"{name} needs a matrix, and this tensor has {rank} dimensions; .mT exchanges the last two")
+            instead = f"{rank} dimensions; .mT exchanges the last two" if rank > 2 else "fewer dimensions"
+            raise ValueError(f"{name} needs a matrix, and this tensor has {instead}")
         return True
     parts = [*given, *(named[word] for word in _NAMED[name] if word in named)]
     if name == "permute" and len(parts) == 1 and isinstance(parts[0], ast.Tuple | ast.List):
@@ -35,7 +36,7 @@ def _dimension(node: ast.expr, rank: int) -> int:
     """From 0, of a number that may count from the end."""
     try:
         at = ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: a literal that Python cannot make, as a set of lists
         raise ValueError(_UNFIT) from None
     if type(at) is not int or not -rank <= at < rank:
         raise ValueError(_UNFIT)

@@ -191,23 +191,28 @@ def _combined(node: ast.BinOp | ast.UnaryOp) -> Product | None:
         return _times(left, True)
     if not isinstance(node.op, ast.Add | ast.Sub) or _is_number(left) or _is_number(right):
         return None
-    found = [_value(side) for side in (left, right)]
-    if isinstance(found[0], _Tensor):
-        found.reverse()
-    of, other = found
-    if not (isinstance(of, Product) and isinstance(other, _Tensor)):
+    first, second, is_difference = _value(left), _value(right), isinstance(node.op, ast.Sub)
+    if isinstance(first, _Tensor) and isinstance(second, Product):
+        of = _with_alpha(second) if is_difference else second
+        return _added(node, of, first) if of else None
+    if not (isinstance(first, Product) and isinstance(second, _Tensor)):
         return None
-    of = _added(node, of, other)
-    if isinstance(node.op, ast.Sub) and "beta_c" not in of.operations:
+    of = _added(node, first, second)
+    if is_difference and "beta_c" not in of.operations:
         raise _refused(node, "a bias is added, not subtracted; write the sum, and negate the bias")
     return of
 
 
 def _times(node: ast.expr, alpha: bool) -> Product | None:
-    """A product, with alpha if a number other than 1 may follow; None where the node is none or its alpha would come too late."""
+    """The product of an expression, times an alpha if there is one; None where it is no product or alpha would come too late."""
     of = _value(node)
-    if not isinstance(of, Product) or not alpha:
-        return of if isinstance(of, Product) else None
+    if not isinstance(of, Product):
+        return None
+    return _with_alpha(of) if alpha else of
+
+
+def _with_alpha(of: Product) -> Product | None:
+    """A product times alpha; None after another operation."""
     return replace(of, operations=("alpha",)) if _of("alpha", "", of) else None
 
 

@@ -17,7 +17,7 @@ from mmagen.tuning.projections import PROJECTIONS, ROWS
 DEFAULT_COUNT = 200
 _MOST_M, _LEAST_NK, _MOST_NK = 16384, 128, 32768
 _MOST_BYTES = 8e9  # of A, B and D together
-_MOST_DIGITS = 18  # Python refuses to read a number of thousands
+_MOST_DIGITS = 18  # int() refuses a text of thousands of digits
 _RANDOM = re.compile(r"random:(\d+)(?::(\d+))?")
 
 

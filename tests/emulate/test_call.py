@@ -226,9 +226,9 @@ def test_extents_may_be_integers_of_numpy():
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("ld.global.v3.u32 {%r1, %r2, %r3}, [%rd1];", "3 registers for 1 elements"),
-        ("ld.global.v4.u32 {%r1, %r2, %r3}, [%rd1];", "3 registers for 4 elements"),
-        ("st.global.v2.u32 [%rd1], {%r1, %r2, %r3};", "3 registers for 2 elements"),
+        ("ld.global.v3.u32 {%r1, %r2, %r3}, [%rd1];", "registers: 3, elements: 1 ("),
+        ("ld.global.v4.u32 {%r1, %r2, %r3}, [%rd1];", "registers: 3, elements: 4 ("),
+        ("st.global.v2.u32 [%rd1], {%r1, %r2, %r3};", "registers: 3, elements: 2 ("),
         ("mov.u32 %r1, 18446744073709551616;", "18446744073709551616 has more than 64 bits"),
         (
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, {%r1,%r2}, {%r1,%r2}, {%r1,%r2,%r3,%r4};",

@@ -170,7 +170,11 @@ def test_shared_bounds_and_alignment():
         ("mov.u32 %r2, 16; barrier.sync %r2, 64;", "uses barrier 16", True),
         ("bar.arrive 17, 128; bar.sync 17, 128;", "uses barrier 17", True),
         ("bar.sync 1, 48;", "uses barrier 1 with 48 threads, which is not a multiple of 32", True),
-        ("bar.sync 1, 32;", "is one of 64 threads at barrier 1, which 32 complete", True),
+        (
+            "setp.lt.u32 %p1, %r1, 32; @%p1 bar.arrive 1, 64; bar.sync 1, 64;",
+            "is one of 96 threads at barrier 1, which 64 complete",
+            None,
+        ),
         (
             "setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 1, 64; bra END; A: bar.sync 1, 32; END: mov.u32 %r2, 1;",
             "uses barrier 1 with 32 threads; those that have arrived there named 64",
@@ -193,6 +197,33 @@ def test_barriers_that_not_all_reach(body, message, completed):
     report = run(body, threads=64)[1]
     assert kinds(report) == {"barrier_divergence"} and completed in (None, report.completed)
     assert any(message in f.message for f in report.findings)
+
+
+@pytest.mark.parametrize(("read", "races"), [("%r4", set()), ("%r5", {"shared_race"})], ids=["own", "of the other warp"])
+@pytest.mark.parametrize("count", ["32", "%r6"])
+def test_a_warp_completes_a_barrier_of_32_threads_on_its_own(read, races, count):
+    """However many warps use the same number: they do not wait for each other. Each lane reads what its neighbour wrote."""
+    body = ADDRESS + WRITE + f"mov.u32 %r6, 32; bar.sync 1, {count}; xor.b32 %r4, %r4, 4; xor.b32 %r5, %r4, 128;"
+    report = run(body + f"ld.shared.u32 %r2, [{read}];", threads=64, shared=1024)[1]
+    assert report.completed and kinds(report) == races
+
+
+@pytest.mark.parametrize(
+    ("bit", "races"), [(128, set()), (256, {"shared_race"})], ids=["of the same half", "of the other half"]
+)
+@pytest.mark.parametrize(
+    "barrier",
+    [
+        "setp.lt.u32 %p1, %r1, 64; @%p1 bra A; bar.sync 1, 64; bra END; A: bar.sync 2, 64; END:",
+        "shr.u32 %r6, %r1, 6; barrier.sync %r6, 64;",
+        "shr.u32 %r6, %r1, 6; setp.lt.u32 %p1, %r1, 64; barrier.red.popc.u32 %r7, %r6, 64, %p1;",
+    ],
+    ids=["two numbers", "a register", "reductions"],
+)
+def test_barriers_of_two_halves_do_not_order_one_after_the_other(barrier, bit, races):
+    body = ADDRESS + WRITE + barrier + f"xor.b32 %r5, %r4, {bit}; ld.shared.u32 %r2, [%r5];"
+    report = run(body, threads=128, shared=1024)[1]
+    assert report.completed and kinds(report) == races
 
 
 def test_matrix_instructions_need_their_warp():

@@ -244,7 +244,7 @@ def test_what_another_cta_reads_without_synchronisation(reader):
 )
 def test_a_fence_that_ptx_does_not_have_is_refused(form):
     """ptxas refuses them as well."""
-    with pytest.raises(EmulationError, match="has no such form"):
+    with pytest.raises(EmulationError, match=rf"^k\.ptx:\d+: {form.split('.')[0]} has no such form: {form}$"):
         run_plain(f"{form};")
 
 

@@ -249,6 +249,11 @@ def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
 OWN = "mad.lo.u32 %r8, %tid, 4, %base;\n    add.u32 %r8, %r8, 16384;"  # a word of each thread beside the operands
 OTHERS = "xor.b32 %r9, %tid, 32;\n    mad.lo.u32 %r9, %r9, 4, %base;\n    add.u32 %r9, %r9, 16384;"
 MINE, YOURS = "%r8", "%r9"
+STORES = f"""st.shared.u32 [{MINE}], 7; fence.proxy.async; bar.sync 0;
+    setp.eq.u32 %p, %tid, 0; add.u32 %r10, %base, 16384;
+    @%p cp.async.bulk.global.shared::cta.bulk_group [%out], [%r10], 512;
+    @%p cp.async.bulk.commit_group; setp.eq.u32 %p, 0, 0;
+"""  # what thread 0 stores of all of them
 
 
 @pytest.mark.parametrize(
@@ -259,8 +264,10 @@ MINE, YOURS = "%r8", "%r9"
         (f"st.shared.u32 [{MINE}], 7;", f"st.shared.u32 [{YOURS}], 8;", {"shared_race"}),
         (f"st.shared.u32 [{MINE}], 7;", f"bar.sync 0;\n    ld.shared.u32 %r10, [{YOURS}];", set()),
         ("", f"ld.shared.u32 %r10, [{MINE}];\n    st.shared.u32 [{YOURS}], 7;", {"shared_race"}),
+        (f"{STORES} cp.async.bulk.wait_group 0;", f"st.shared.u32 [{MINE}], 8;", set()),
+        (STORES, f"st.shared.u32 [{MINE}], 8;\n    cp.async.bulk.wait_group 0;", {"async_race"}),
     ],
-    ids=["overwritten", "read", "written twice", "a barrier", "behind the wait"],
+    ids=["overwritten", "read", "written twice", "a barrier", "behind the wait", "stored", "still being stored"],
 )
 def test_who_waited_for_a_in_registers_knows_what_was_read_but_not_what_was_written(before, after, found):
     """A wgmma has completed when all warps have issued it with what they loaded. It is no barrier."""

@@ -68,6 +68,15 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
         (MMA | {"epilogue": {"bias": "row"}}, {"epilogue": ["alpha", "beta_c", {"bias": "row"}]}),
         (MMA | {"epilogue": {"relu": True, "out": "f32"}}, {"epilogue": ["alpha", "beta_c", "relu", {"cast": "f32"}]}),
         (MMA | {"epilogue": {"gated": "silu"}}, {"epilogue": ["alpha", {"gated": "silu"}]}),
+        (MMA | {"epilogue": {"alpha": True, "relu": True}}, {"epilogue": ["alpha", "relu"]}),
+        (
+            MMA | {"epilogue": {"cast": "f16", "relu": True, "major": "M"}},
+            {"epilogue": ["alpha", "beta_c", "relu", {"cast": "f16", "major": "M"}]},
+        ),
+        (
+            MMA | {"epilogue": {"relu": True, "out": "f32", "major": "M"}},
+            {"epilogue": ["alpha", "beta_c", "relu", {"cast": "f32", "major": "M"}]},
+        ),
         (MMA | {"epilogue": [{"clamp": [0, 1e300]}, "relu"]}, {"epilogue": [{"clamp": [0.0, None]}, "relu"]}),
         (MMA | {"epilogue": [{"add": "zero_b"}]}, {"epilogue": [{"add": "own_zero_b"}]}),
         (WGMMA | {"epilogue": [{"amax": "group_m"}]}, {"epilogue": [{"amax": "own_group_m"}]}),

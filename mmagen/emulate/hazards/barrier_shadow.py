@@ -1,4 +1,4 @@
-"""Shared memory of kernels that synchronise by barriers alone: races, copies in flight, reads of what nothing wrote.
+"""Shared memory of kernels that synchronise by barriers of whole CTAs alone: races, copies in flight, reads of what nothing wrote.
 
 Every granule has two codes: its last writer and its last reader since the barrier; with atomic operations a third one, of the
 thread that last changed it by one. A code is a lane's `stamp` with flags:

@@ -273,6 +273,10 @@ class Clocks:
         read, of_reads = row.known[: self.warps].copy(), row.known[columns]
         np.maximum(read[: len(of_reads)], of_reads, out=read[: len(of_reads)])  # a row may be older than these columns
         self.known[lanes, columns] = np.maximum(self.known[lanes, columns], read)
+        # Of asynchronous units that only read shared memory: wgmmas and bulk stores.
+        stores = [column for (kind, _, _), column in self._columns.items() if kind == "bulk" and column < len(row.known)]
+        readers = np.array([*range(self.warps, self.warps + self.ctas * self.groups_of_cta), *stores])
+        self.known[lanes[:, None], readers] = np.maximum(self.known[lanes[:, None], readers], row.known[readers])
 
     def advance(self, lanes: Indices, column: int, clock: int) -> None:
         """These lanes have waited for what an asynchronous unit did up to `clock`."""

@@ -114,7 +114,7 @@ def phase_operands(i: Instruction, registers: Registers, program: Program) -> tu
 def _fence(e: Emitter, i: Instruction) -> None:
     """Fences change what the clocks know; the accesses themselves are executed in order anyway."""
     if not (_FENCE if i.base == "fence" else _MEMBAR).fullmatch(".".join(i.modifiers)):
-        raise EmulationError(f"line {i.line}: {i.base} has no such form: {i.text}")
+        raise e.unsupported(f"{i.base} has no such form")
     if i.has("mbarrier_init"):
         e.line(f"X.mbarriers.fence({e.mask})")
     elif i.modifiers[0] == "proxy":

@@ -37,8 +37,8 @@ def native_address(e: Emitter, operand: Operand, space: str = "") -> str:
 
 def _require_elements(e: Emitter, operand: Operand, count: int) -> None:
     """Raises EmulationError unless a load or store names as many registers as it has elements."""
-    if len(elements_of(operand)) != count:
-        raise e.unsupported(f"{len(elements_of(operand))} registers for {count} elements: .v2, .v4 and .v8 tell how many")
+    if (named := len(elements_of(operand))) != count:
+        raise e.unsupported(f"registers: {named}, elements: {count} (.v2, .v4 or .v8 says how many, or none for one)")
 
 
 @op("ld", "ldu")

@@ -44,7 +44,7 @@ class Program:
 
     cluster: CTAs that form one; cluster_extents: in x, y, z. CTAs are numbered cluster by cluster, and within one by rank.
     overlaps: the launch may begin before the one before it ends. asynchronous: the entry has mbarriers, wgmma, bulk copies,
-    clusters or flags, or overlaps.
+    clusters, flags or barriers of a part of the CTA, or overlaps.
     Raises EmulationError where the parameter block has another size than the entry declares.
     """
 

@@ -22,12 +22,21 @@ def vector_of(i: Instruction) -> tuple[str, int]:
 
 
 def is_asynchronous(i: Instruction) -> bool:
-    """Does the instruction need more than barriers of threads to be ordered? A fence beyond the CTA is for flags."""
+    """Does the instruction need more than barriers of all threads of a CTA to be ordered, or is it a barrier of some of them? A
+    fence beyond the CTA is for flags."""
     flag = i.base in ("ld", "st", "atom", "red") and any(i.has(word) for word in _STRONG) and space_of(i) != "shared"
     fence = i.base in ("fence", "membar") and scope_of(i) > CTA
     copy = i.modifiers[:2] in (("async", "bulk"), ("async", "mbarrier"), ("reduce", "async"))
     store = i.base in ("st", "red") and i.has("async")
-    return i.base in ("mbarrier", "wgmma") or copy or store or flag or fence
+    return i.base in ("mbarrier", "wgmma") or copy or store or flag or fence or _is_of_some(i)
+
+
+def _is_of_some(i: Instruction) -> bool:
+    """Is it a barrier of a CTA that names how many threads it is for?"""
+    if i.base not in ("bar", "barrier") or i.has("warp") or i.has("cluster"):
+        return False
+    others = 3 if i.has("red") else 1  # operands: the number and, of a reduction, the result and a predicate
+    return len(i.operands) > others
 
 
 def access_size(i: Instruction) -> int:

@@ -18,6 +18,7 @@ from mmagen.emulate.sync.repeated_arrivals import RepeatedArrivals
 from mmagen.emulate.sync.resumed import Resumed
 
 _BARRIERS = 16  # of a CTA
+_WARP = 32  # threads
 
 
 @dataclass
@@ -80,11 +81,18 @@ class Barriers:
         resumed: Resumed = []
         for number, threads in np.unique(np.stack([numbers[mask], counts[mask]]), axis=1).T.tolist():
             here = mask & (numbers == number) & (counts == threads)
-            resumed += self._arrive(number, None if threads < 0 else threads, _Wait(i, start, here, value), how)
+            for part in self._apart(here) if threads == _WARP else (here,):
+                resumed += self._arrive(number, None if threads < 0 else threads, _Wait(i, start, part, value), how)
         return resumed
 
+    def _apart(self, mask: Mask) -> list[Mask]:
+        """The lanes of the first warp of each CTA, of the second and so on: a whole warp completes a barrier of 32 threads on its
+        own, and waits for no other."""
+        warps = np.arange(self._lanes.size) % self._lanes.width // _WARP
+        return [mask & (warps == warp) for warp in np.unique(warps[mask])]
+
     def _is_untouched(self, number: int) -> bool:
-        """Have no threads of any CTA arrived there that have not left?"""
+        """Has no thread of any CTA arrived there since the barrier last completed?"""
         return number not in self._arrived or not self._arrived[number].any()
 
     def _value(self, operand: Operand, registers: Registers) -> Values:
@@ -120,7 +128,7 @@ class Barriers:
         text, waits = "", self._waits.get(number, [])
         if not 0 <= number < _BARRIERS:
             text = f"uses barrier {number}; a CTA has barriers 0 to {_BARRIERS - 1}"
-        elif threads is not None and (threads % 32 or not threads):
+        elif threads is not None and (threads % _WARP or not threads):
             text = f"uses barrier {number} with {threads} threads, which is not a multiple of 32"
         else:
             arriving = self._lanes.by_cta(wait.mask).sum(axis=1)
@@ -130,7 +138,7 @@ class Barriers:
             if (named != count).any():
                 text = f"uses barrier {number} with {count} threads; those that have arrived there named {named[named != count][0]}"
             elif threads and most > threads:
-                # Which of them it does not wait for depends on the order; they wait for the threads that come next.
+                # Which of them the barrier leaves out depends on their order; those wait for the threads that come next.
                 text = f"is one of {most} threads at barrier {number}, which {threads} complete"
             elif any(
                 one.instruction.has("red") != wait.instruction.has("red")

@@ -9,10 +9,10 @@ import numpy as np
 
 from mmagen.mma.ranges import LARGEST
 from mmagen.plan.plans import GemmPlan
+from mmagen.verify.emulated.epilogue import MOST
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrix import Operands, values
 
-_LARGEST_F32 = 3.4028234663852886e38
 # Operations whose results are as large as what they are given, whatever that is.
 _LINEAR = {"alpha", "beta_c", "bias", "relu", "clamp", "saturate", "amax"}
 # And those that are so while it is far from f32's largest number: sums and products then stay finite.
@@ -64,11 +64,11 @@ def _largest(plan: GemmPlan) -> float:
     words, out = _words(plan), plan.epilogue.out.word
     if plan.epilogue.scalar.word != "f32" or not words <= _LINEAR | _FAR_FROM_F32:
         return 0.0
-    largest = LARGEST.get(out, _LARGEST_F32 if "saturate" in words else 0.0)
+    largest = LARGEST.get(out, MOST[out] if "saturate" in words else 0.0)
     small = largest <= _MOST_OF_SMALL_TYPES
     if not small and words & _FAR_FROM_F32:
         return 0.0
-    # Packed elements are few bits, sums of f16 end where D does, and elements of f32 do not reach f32's largest number.
+    # Packed elements have few bits, sums of f16 end where D does, and elements of f32 do not reach f32's largest number.
     can_enlarge = small and "packed" not in plan.parts and plan.atom.type_d.word != "f16"
     return largest if _has_alpha(plan) or can_enlarge else 0.0
 
