@@ -228,21 +228,17 @@ def test_the_same_instruction_is_one_not_two():
     assert [f for f in findings if f.kind == "warp_divergence" and "with 2 of the 4 warps" in f.message]
 
 
+def _through_registers(**options):
+    """The report of a wgmma whose A is in registers."""
+    a, b = operands("f16", "f16", 8, 16)
+    places = [0, descriptor(B_AT, 16, 256, 32)]
+    images = k_major(a, 32), k_major(b, 32)
+    return product("m64n8k16.f32.f16.f16", 8, ("f32",), *images, *places, ", 1, 1, 0", fragment_of(a), **options)[1]
+
+
 @pytest.mark.parametrize(("touch", "says"), [("mov.u32 %a0, 0;", ["accesses %a0"]), ("add.u32 %r9, %a0, 1;", [])])
 def test_an_a_in_registers_may_be_read_meanwhile_but_not_changed(touch, says):
-    a, b = operands("f16", "f16", 8, 16)
-    _, report = product(
-        "m64n8k16.f32.f16.f16",
-        8,
-        ("f32",),
-        k_major(a, 32),
-        k_major(b, 32),
-        0,
-        descriptor(B_AT, 16, 256, 32),
-        ", 1, 1, 0",
-        fragment_of(a),
-        wait=f"{touch}\n    wgmma.wait_group.sync.aligned 0;",
-    )
+    report = _through_registers(wait=f"{touch}\n    {WAIT}")
     assert [f.message.split(" while")[0].split(" ", 5)[-1] for f in report.findings] == says
 
 
@@ -271,20 +267,7 @@ STORES = f"""st.shared.u32 [{MINE}], 7; fence.proxy.async; bar.sync 0;
 )
 def test_who_waited_for_a_in_registers_knows_what_was_read_but_not_what_was_written(before, after, found):
     """A wgmma has completed when all warps have issued it with what they loaded. It is no barrier."""
-    a, b = operands("f16", "f16", 8, 16)
-    _, report = product(
-        "m64n8k16.f32.f16.f16",
-        8,
-        ("f32",),
-        k_major(a, 32),
-        k_major(b, 32),
-        0,
-        descriptor(B_AT, 16, 256, 32),
-        ", 1, 1, 0",
-        fragment_of(a),
-        before=f"{OWN}\n    {OTHERS}\n    {before}",
-        wait=f"wgmma.wait_group.sync.aligned 0;\n    {after}",
-    )
+    report = _through_registers(before=f"{OWN}\n    {OTHERS}\n    {before}", wait=f"{WAIT}\n    {after}")
     assert {finding.kind for finding in report.findings} == found
 
 

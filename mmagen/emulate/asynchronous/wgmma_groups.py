@@ -236,9 +236,9 @@ class WgmmaGroups:
             lanes = self._lanes.every[self.lanes_of(group)]
             lanes = lanes if mask is None else lanes[mask[lanes]]
             self._clocks.advance(lanes, self._clocks.warpgroup(group), done)
-            for wgmma in pending:
-                if wgmma.group <= done and wgmma.loaded is not None:
-                    self._clocks.know_read(lanes, wgmma.loaded)
+            loaded = [wgmma.loaded for wgmma in pending if wgmma.group <= done and wgmma.loaded is not None]
+            if loaded:  # the last of them includes the others
+                self._clocks.know_read(lanes, loaded[-1])
 
     def _note(self, kind: str, group: int, number: int = 0) -> None:
         if self._trace:
