@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 C_RANGE = 4  # of C's small integers
 _PAIRS = ((4, 4), (3, 3), (2, 2), (2, 1), (1, 1))
-LARGEST = {"f16": 65504.0, "e4m3": 448.0, "e5m2": 57344.0}
+# The largest finite numbers of types that have infinities.
+FINITE = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float.fromhex("0x1.fffffep127")}
+LARGEST = {"f16": FINITE["f16"], "e4m3": 448.0, "e5m2": 57344.0}
 LARGEST |= {"s4": 7.0, "u4": 15.0, "s8": 127.0, "u8": 255.0, "s16": 32767.0, "s32": 2147483647.0}
 
 

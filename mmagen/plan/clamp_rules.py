@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from mmagen.core.errors import ABSENT, Fault, Key
+from mmagen.mma.ranges import FINITE, LARGEST
 
 # The least and the largest number of a type.
 _RANGES = {
-    "s32": (-(2.0**31), 2.0**31 - 1),
-    "f32": (-float.fromhex("0x1.fffffep127"), float.fromhex("0x1.fffffep127")),
+    "s32": (-LARGEST["s32"] - 1, LARGEST["s32"]),
+    "f32": (-FINITE["f32"], FINITE["f32"]),
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mmagen.mma.bounds import growth
+from mmagen.mma.ranges import FINITE
 from mmagen.plan.operations import PART, SUMS, Operation, columns_of_element, gate_of
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
@@ -18,7 +19,6 @@ from mmagen.verify.emulated.parts import Call, Interval, Part, Sums, Values
 
 _REFERENCE = 2.0**-50  # relative error of a function in float64, as this module computes it
 _SMALLEST = 2.0**-126  # what a float operation that flushes to zero may lose
-MOST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float.fromhex("0x1.fffffep127")}  # finite
 # Where gelu and silu have their only minimum.
 _LEAST = {("gelu", "erf"): -0.7517916243, ("gelu", "tanh"): -0.7524614221, ("silu", ""): -1.2784645428}
 # By the degree of gelu's polynomial: its error relative to the value, and to the argument (docs/epilogue.md).
@@ -176,7 +176,7 @@ def apply(call: Call, found: tuple[Operation, ...], sums: Sums, c: Values) -> di
             most = math.inf if high is None else as_stored(high, word)
             x.low, x.expected, x.high = (np.clip(part, least, most) for part in (x.low, x.expected, x.high))
         elif one.word == "saturate":
-            most = MOST[plan.epilogue.out.word]
+            most = FINITE[plan.epilogue.out.word]
             x.low, x.expected, x.high = (np.clip(part, -most, most) for part in (x.low, x.expected, x.high))
         else:
             x.by_function(one)

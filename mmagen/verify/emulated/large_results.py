@@ -7,9 +7,8 @@ import math
 
 import numpy as np
 
-from mmagen.mma.ranges import LARGEST
+from mmagen.mma.ranges import FINITE, LARGEST
 from mmagen.plan.plans import GemmPlan
-from mmagen.verify.emulated.epilogue import MOST
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrix import Operands, values
 
@@ -64,7 +63,7 @@ def _largest(plan: GemmPlan) -> float:
     words, out = _words(plan), plan.epilogue.out.word
     if plan.epilogue.scalar.word != "f32" or not words <= _LINEAR | _FAR_FROM_F32:
         return 0.0
-    largest = LARGEST.get(out, MOST[out] if "saturate" in words else 0.0)
+    largest = LARGEST.get(out, FINITE[out] if "saturate" in words else 0.0)
     small = largest <= _MOST_OF_SMALL_TYPES
     if not small and words & _FAR_FROM_F32:
         return 0.0
