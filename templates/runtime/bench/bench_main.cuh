@@ -19,7 +19,7 @@ inline namespace v0_1 {
 
 /// Candidates that a kernel is compared with, of which one problem has one: name, and what reports call it.
 inline constexpr std::pair<char const*, char const*> kBaselines[] = {
-    {"cublasLt_best8", "cublasLt best of 8"},
+    {kLtBest, "cublasLt best of 8"},
     {"cublasLt_loop", "a loop of cublasLt calls"},
     {kPlainProduct, "cublasLt best of 8, without the epilogue"},
     {"cusparseLt_best", "cusparseLt best of its search"},

@@ -67,8 +67,16 @@ struct Scales {
   __host__ __device__ static double rounding(bool) { return growth(kRoundoffF32, 3); }
 };
 
-/// Uniform: of two binades up to 1, so that no result is larger than without. Else powers of two from 1 to `reach`.
-static __global__ void fill_scales_kernel(Matrix matrix, Fill fill) {
+/// -1 for a quarter of the lines of an operand, else 1. A line has one sign for all of K, so that its sums grow as without
+/// signs.
+__host__ __device__ inline float sign_of_line(uint64_t seed, int64_t line) {
+  return splitmix64(splitmix64(~seed) + static_cast<uint64_t>(line)) >> 62 == 0 ? -1.0f : 1.0f;
+}
+
+/// Uniform: magnitudes of two binades up to 1, so that no result is larger than without. Else powers of two from 1 to `reach`.
+/// Of: ScalesOf.
+template <class Of>
+__global__ void fill_scales_kernel(Matrix matrix, Fill fill) {
   auto* const data = static_cast<float*>(matrix.data);
   int64_t const stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < matrix.elements(); i += stride) {
@@ -80,20 +88,24 @@ static __global__ void fill_scales_kernel(Matrix matrix, Fill fill) {
     float const part = static_cast<float>(random >> 40) / (1 << 24);  // 0 .. 1
     int const exponents = static_cast<int>(log2f(static_cast<float>(fill.reach))) + 1;
     bool const any = fill.distribution == Distribution::kUniform;
-    data[matrix.offset(row, col, b)] = any ? exp2f(-2.0f * part) : exp2f(floorf(part * static_cast<float>(exponents)));
+    float const sign = sign_of_line(fill.seed, b * matrix.rows + (Of::kAlongK > 0 ? row : col));
+    float const exponent = any ? -2.0f * part : floorf(part * static_cast<float>(exponents));
+    data[matrix.offset(row, col, b)] = sign * exp2f(exponent);
   }
 }
 
-inline void fill_scales(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
-  fill_scales_kernel<<<blocks_for(matrix.elements()), kThreads, 0, stream>>>(matrix, fill);
+template <class Of>
+void fill_scales(Matrix const& matrix, Fill const& fill, cudaStream_t stream) {
+  fill_scales_kernel<Of><<<blocks_for(matrix.elements()), kThreads, 0, stream>>>(matrix, fill);
   check(cudaGetLastError(), "launching fill_scales_kernel");
 }
 
-/// As further_tensor(), of scales.
-inline FurtherTensor scale_tensor(Problem const& problem, int place, int64_t rows, int64_t cols, bool cols_contiguous,
-                                  bool pitched, bool batched, bool updated) {
+/// As further_tensor(), of scales. Of: ScalesOf.
+template <class Of>
+FurtherTensor scale_tensor(Problem const& problem, int place, int64_t rows, int64_t cols, bool cols_contiguous, bool pitched,
+                           bool batched, bool updated) {
   FurtherTensor tensor = further_tensor<f32>(problem, place, rows, cols, cols_contiguous, pitched, batched, updated);
-  tensor.fill = &fill_scales;
+  tensor.fill = &fill_scales<Of>;
   tensor.scales = true;
   return tensor;
 }

@@ -87,7 +87,8 @@ __global__ void fill_weight_scales_kernel(Matrix matrix, Fill fill) {
     double const part = static_cast<double>(random >> 40) / (1 << 24);  // 0 .. 1
     double const exponents = log2(fill.reach) + 1;
     bool const any = fill.distribution == Distribution::kUniform;
-    data[matrix.offset(row, col, b)] = T::store(any ? exp2(-2.0 * part - kLog2) : exp2(floor(part * exponents)));
+    double const sign = sign_of_line(fill.seed, b * matrix.rows + row);
+    data[matrix.offset(row, col, b)] = T::store(sign * (any ? exp2(-2.0 * part - kLog2) : exp2(floor(part * exponents))));
   }
 }
 template <class T, int kLog2>

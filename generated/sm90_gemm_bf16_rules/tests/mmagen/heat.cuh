@@ -152,7 +152,9 @@ class Heat {
     }
     add_baselines();
     for (Entrant& entrant : entrants_) { prepare(&entrant); }
-    return time_rounds(nvml);
+    ClockReading const clocks = time_rounds(nvml);
+    settle_baselines();
+    return clocks;
   }
 
   std::vector<Entrant> const& entrants() const { return entrants_; }
@@ -219,8 +221,9 @@ class Heat {
   }
 
 #if defined(MMAGEN_WITH_CUBLASLT)
-  /// The library's first choice, and the fastest of its first eight. Where these round sums of parts of K to the type of D, so
-  /// that the result is less exact than it must be, those that do not.
+  /// The library's first choice, and those of its first eight that are close to the fastest: the rounds tell which of them is.
+  /// If the fastest rounds sums of parts of K to the type of D, so that the result is less exact than it must be, those that
+  /// do not.
   void add_baselines() {
     if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
       missing_ = "no baseline: cuBLASLt is not called with the operations of this epilogue";
@@ -232,11 +235,15 @@ class Heat {
       for (LtSums const sums : {LtSums::kAny, LtSums::kAccumulators}) {
         lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0], sums);
         for (Call const& call : calls_) { lt_->prepare(call, stream_); }
-        int const best = best_heuristic();
-        outcome = check_baseline(best);
+        std::vector<int> const near = near_heuristics();
+        outcome = check_baseline(near.front());
         if (outcome.disposition == Disposition::kPassed) {
-          entrants_.push_back(baseline(0, "cublasLt_first"));
-          entrants_.push_back(baseline(best, "cublasLt_best8"));
+          baselines_from_ = entrants_.size();
+          entrants_.push_back(baseline(0, kLtFirst));
+          for (int const heuristic : near) {
+            bool const right = heuristic == near.front() || check_baseline(heuristic).disposition == Disposition::kPassed;
+            if (heuristic != 0 && right) { entrants_.push_back(baseline(heuristic, kLtBest)); }
+          }
           return;
         }
         missing_ = "cuBLASLt may not round sums of parts of K to the type of D";
@@ -248,23 +255,42 @@ class Heat {
     }
   }
 
-  /// The fastest one.
-  int best_heuristic() {
-    int best = 0;
-    double best_ms = INFINITY;
-    EventTimer timer(stream_);
+  /// Those within kNear of the fastest, the fastest first.
+  std::vector<int> near_heuristics() {
+    std::vector<Entrant> all;
     for (int heuristic = 0; heuristic < lt_->heuristics(); ++heuristic) {
-      Entrant one = baseline(heuristic, "cublasLt");
-      prepare(&one);
-      if (!one.passed()) { continue; }
-      std::vector<double> samples;
-      for (int i = 0; i < 3; ++i) {
-        samples.push_back(timer.total_ms([&](int) { one.graph->enqueue(stream_); }, 1, 1));
-      }
-      double const ms = summarize(std::move(samples)).ms_median / static_cast<double>(one.graph->launches());
-      if (ms < best_ms) { best = heuristic, best_ms = ms; }
+      all.push_back(baseline(heuristic, "cublasLt"));
+      prepare(&all.back());
     }
-    return best;
+    EventTimer timer(stream_);
+    std::vector<double> const ms = medians_in_turns(all.size(), kQualifyingRounds, options_.seed, [&](std::size_t i) {
+      if (!all[i].passed()) { return static_cast<double>(INFINITY); }
+      return timer.total_ms([&](int) { all[i].graph->enqueue(stream_); }, 1, 1) / static_cast<double>(all[i].graph->launches());
+    });
+    std::vector<int> near = fastest_first(ms);
+    double const least = ms[static_cast<std::size_t>(near.front())];
+    if (std::isinf(least)) { throw Failure{Disposition::kFailed, "none of cuBLASLt's heuristics runs"}; }
+    near.erase(std::remove_if(near.begin(), near.end(), [&](int i) { return ms[static_cast<std::size_t>(i)] > kNear * least; }),
+               near.end());
+    return near;
+  }
+
+  /// Of what was timed in all rounds: the first heuristic, and the fastest, which may be the first too.
+  void settle_baselines() {
+    if (baselines_from_ == entrants_.size()) { return; }
+    std::size_t fastest = baselines_from_;
+    auto const median = [this](std::size_t i) {
+      return entrants_[i].samples.empty() ? INFINITY : summarize(entrants_[i].samples).ms_median;
+    };
+    for (std::size_t i = baselines_from_; i < entrants_.size(); ++i) {
+      if (median(i) < median(fastest)) { fastest = i; }
+    }
+    Entrant best;
+    best.name = kLtBest;
+    best.outcome = entrants_[fastest].outcome;
+    best.samples = entrants_[fastest].samples;
+    entrants_.resize(baselines_from_ + 1);
+    entrants_.push_back(std::move(best));
   }
 
   /// Equal to the kernels' result on small integers, or else within the bound on uniform inputs: it may add in another type.
@@ -287,9 +313,14 @@ class Heat {
     return one;
   }
 
+  static constexpr int kQualifyingRounds = 3;
+  static constexpr double kNear = 1.1;  // samples of 1.5 ms in different rounds differ by less
+
   std::unique_ptr<LtMatmul> lt_;
+  std::size_t baselines_from_ = 0;  ///< of entrants_
 #else
   void add_baselines() { missing_ = "no baseline: built without cuBLASLt"; }
+  void settle_baselines() {}
 #endif
 
   static constexpr double kMostLaunches = 1024;  // of one graph
