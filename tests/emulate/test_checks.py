@@ -128,6 +128,21 @@ def test_an_unwritten_part_counts_where_a_value_uses_it():
         assert "reads %r2, which it never wrote" in found(pack + used + rest, "uninitialised_register").message
 
 
+def test_unwritten_bytes_count_where_a_product_uses_them():
+    """nvcc computes the quotient of a small counter by dp2a, of whose second operand the other two bytes are never written."""
+    pack = "prmt.b32 %r5, %r1, 0, 0x3340; prmt.b32 %r6, %r2, %r7, 0x3340; prmt.b32 %r5, %r5, %r6, 0x5410;"
+    rest = "dp2a.lo.u32.u32 %r3, %r4, %r5, %r4; st.global.u32 [%rd4], %r3;"
+    assert run("mov.u32 %r4, 259;" + pack + rest)[1].findings == []
+    for used in (
+        rest.replace(".lo", ".hi"),
+        "dp2a.lo.u32.u32 %r3, %r5, %r4, %r4; st.global.u32 [%rd4], %r3;",
+        "dp2a.lo.u32.u32 %r3, %r5, %r5, %r4; st.global.u32 [%rd4], %r3;",
+        rest + "st.global.u32 [%rd4], %r5;",
+        "prmt.b32 %r5, %r5, %r5, 0x1032;" + rest,
+    ):
+        assert "reads %r2, which it never wrote" in found("mov.u32 %r4, 259;" + pack + used, "uninitialised_register").message
+
+
 def test_global_bounds():
     finding = found("ld.global.u64 %rd10, [%rd3+24];", "global_out_of_bounds")
     assert "thread 29 of CTA 0 accesses 8 bytes at 0 bytes past the end of in (256 bytes)" in finding.message

@@ -15,9 +15,10 @@ from mmagen.emulate.batch import Batch
 from mmagen.emulate.errors import EmulationError
 from mmagen.emulate.exec.blocks import Block, cut
 from mmagen.emulate.exec.coverage import Branches
-from mmagen.emulate.exec.dataflow import block_registers, past, unused_parts, unwritten_reads
+from mmagen.emulate.exec.dataflow import block_registers, past, unwritten_reads
 from mmagen.emulate.exec.kept_code import KeptCode
 from mmagen.emulate.exec.metadata import unkept
+from mmagen.emulate.exec.unused import unused_reads
 from mmagen.emulate.lanes.undefined import is_source, registers_to_follow
 from mmagen.emulate.memory.global_memory import GlobalMemory
 from mmagen.emulate.ops import table  # noqa: F401  (registers all instructions)
@@ -51,7 +52,7 @@ class Compiled:
         order = sorted(self.blocks)
         self.next = dict(pairwise(order))
         self.branches = Branches(self.blocks, file)
-        unused = unused_parts(entry) if checks else {}
+        unused = unused_reads(entry) if checks else {}
         self.tracked = unwritten_reads(entry, self.blocks, unused) if checks else frozenset()
         in_flight = registers_in_flight(entry)
         self._in_flight = in_flight if checks else frozenset()

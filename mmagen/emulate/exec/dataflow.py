@@ -6,46 +6,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from mmagen.emulate.exec.blocks import Block
-from mmagen.emulate.ptx.model import Entry, Instruction, Register, Vector
-
-
-def unused_parts(entry: Entry) -> dict[int, frozenset[int]]:
-    """Of each `mov` that packs registers into a wider one: its index -> the registers packed whose bits no instruction reads.
-
-    Where a program uses one half of a value only, nvcc packs a register that nothing writes as the other half: `mov.b64 %rd1,
-    {%r1, %r2};` and, as the only read of %rd1, `mov.b64 {tmp, %r3}, %rd1;` with a `tmp` that nothing reads.
-    """
-    packs = [i for i in entry.instructions if i.base == "mov" and len(i.operands) == 2 and isinstance(i.operands[1], Vector)]
-    if not packs:
-        return {}
-    readers: dict[int, list[Instruction]] = {}
-    for i in entry.instructions:
-        for register in i.registers[0]:
-            readers.setdefault(register.index, []).append(i)
-    found: dict[int, frozenset[int]] = {}
-    for pack in packs:
-        target, packed = pack.operands
-        if not isinstance(target, Register) or not isinstance(packed, Vector):
-            continue
-        used = {n for i in readers.get(target.index, ()) for n in range(len(packed.elements)) if _reads_part(i, n, readers)}
-        read = {x.index for n, x in enumerate(packed.elements) if n in used and isinstance(x, Register)}
-        unused = frozenset(x.index for x in packed.elements if isinstance(x, Register)) - read
-        if unused:
-            found[pack.index] = unused
-    return found
-
-
-def _reads_part(i: Instruction, part: int, readers: Mapping[int, list[Instruction]]) -> bool:
-    """Does an instruction that reads a packed register read this part of it, as far as is seen from the instruction?"""
-    if i.base != "mov" or not isinstance(i.operands[0], Vector) or i.guard is not None:
-        return True
-    to = i.operands[0].elements[part] if part < len(i.operands[0].elements) else None
-    return not isinstance(to, Register) or to.index in readers
+from mmagen.emulate.ptx.model import Entry
 
 
 def unwritten_reads(entry: Entry, blocks: dict[int, Block], unused: Mapping[int, frozenset[int]]) -> frozenset[int]:
     """Registers that some path reads before it writes them: only those need to be watched while running. unused: reads that do
-    not count (unused_parts)."""
+    not count (unused.py)."""
     count = len(entry.registers)
     everything = (1 << count) - 1
     before = dict.fromkeys(blocks, everything)

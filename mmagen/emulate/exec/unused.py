@@ -1,0 +1,115 @@
+"""Reads of registers that do not matter, since no instruction uses the bytes that they contribute.
+
+Where a program uses a part of a value only, nvcc packs registers that nothing writes as the rest of it: `mov.b64 %rd1, {%r1, %r2};`
+and, as the only read of %rd1, `mov.b64 {tmp, %r3}, %rd1;` with a `tmp` that nothing reads; or two bytes by `prmt.b32`, of which
+`dp2a.lo` reads the other two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mmagen.emulate.ptx.model import Entry, Immediate, Instruction, Operand, Register, Vector, elements_of
+
+_EVERY = -1  # all bytes, of a register of any width
+
+
+@dataclass(frozen=True)
+class _Move:
+    """Byte `to` of register `target` is byte `of` of register `source`. target: -1 where the byte is used, whatever becomes of the
+    result."""
+
+    source: int
+    of: int
+    target: int
+    to: int
+
+
+def unused_reads(entry: Entry) -> dict[int, frozenset[int]]:
+    """The index of an instruction -> the registers that it reads without a need."""
+    moves: dict[int, list[_Move]] = {}
+    used: dict[int, int] = {}  # bits of bytes
+    for i in entry.instructions:
+        found = _moves(i)
+        if found is not None:
+            moves[i.index] = found
+        reads = i.registers[0] if found is None else tuple(x for x in i.registers[0] if x not in {*_sources(i)})
+        for register in reads:
+            used[register.index] = _EVERY
+    if not moves:
+        return {}
+    waiting = [move for of in moves.values() for move in of]
+    while True:
+        left = [move for move in waiting if not _counts(move, used)]
+        if len(left) == len(waiting):
+            break
+        for move in waiting:
+            if _counts(move, used):
+                used[move.source] = used.get(move.source, 0) | 1 << move.of
+        waiting = left
+    result = {}
+    for index, of in moves.items():
+        needed = {move.source for move in of if _counts(move, used)}
+        unused = frozenset(move.source for move in of) - needed
+        if unused:
+            result[index] = unused
+    return result
+
+
+def _counts(move: _Move, used: dict[int, int]) -> bool:
+    return move.target < 0 or used.get(move.target, 0) >> move.to & 1 == 1
+
+
+def _sources(i: Instruction) -> Iterator[Register]:
+    """The registers whose bytes _moves follows."""
+    operands = i.operands[2:3] if i.base == "dp2a" else i.operands[1:3]
+    for operand in operands:
+        yield from (x for x in elements_of(operand) if isinstance(x, Register))
+
+
+def _moves(i: Instruction) -> list[_Move] | None:
+    """What an instruction does with each byte of its sources; None for one that may use them all."""
+    if i.base == "mov" and len(i.operands) == 2:
+        return _of_mov(i)
+    if i.base == "prmt" and i.type == "b32" and isinstance(i.operands[3], Immediate):
+        return _of_prmt(i, int(i.operands[3].value))
+    if i.base == "dp2a" and isinstance(i.operands[2], Register) and i.operands[2] not in (i.operands[1], i.operands[3]):
+        first = 0 if i.has("lo") else 2  # of the two bytes of the second operand that are multiplied
+        return [_Move(i.operands[2].index, first + byte, -1, 0) for byte in range(2)]
+    return None
+
+
+def _of_mov(i: Instruction) -> list[_Move] | None:
+    """Of registers that are packed into one, or one that is split into several. A copy is left out: its target is read as it is."""
+    to, source = i.operands
+    if isinstance(to, Vector) == isinstance(source, Vector) or not i.type[1:].isdigit():
+        return None
+    parts = elements_of(to if isinstance(to, Vector) else source)
+    width = int(i.type[1:]) // 8 // len(parts)
+    found = []
+    for n, part in enumerate(parts):
+        for byte in range(width):
+            whole, of_part = n * width + byte, byte
+            if isinstance(to, Vector):
+                found += _move(source, whole, part, of_part)
+            else:
+                found += _move(part, of_part, to, whole)
+    return found
+
+
+def _of_prmt(i: Instruction, selector: int) -> list[_Move]:
+    """In the default mode, each of the selector's four nibbles chooses one of the eight bytes of both sources (PTX ISA 9.7.9,
+    "prmt"). Its highest bit replicates the sign of that byte."""
+    found = []
+    for to in range(4):
+        chosen = selector >> 4 * to & 7
+        found += _move(i.operands[1 + chosen // 4], chosen % 4, i.operands[0], to)
+    return found
+
+
+def _move(source: Operand, of: int, target: Operand, to: int) -> list[_Move]:
+    """Nothing where a byte comes from no register, or goes to the sink `_`."""
+    if isinstance(source, Register) and isinstance(target, Register):
+        return [_Move(source.index, of, target.index, to)]
+    return []
