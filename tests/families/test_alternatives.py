@@ -31,3 +31,12 @@ def test_no_tile_is_refused(atom):
             families.plan(Spec.model_validate(base | keys))
         except SpecFaults as error:
             pytest.fail(f"{what}: {error}")
+
+
+def test_bands_make_the_tiles_that_run_at_once_almost_square():
+    bands = {tuple(keys["tile"][:2]): keys.get("raster", 8) for keys in alternatives(ATOMS["bf16"], (64, 96, 128, 192, 256))}
+    for (rows, columns), band in bands.items():
+        high, wide = band * rows, 132 / band * columns
+        if rows >= 128:
+            assert 0.45 < high / wide < 2.2, (rows, columns, band)
+    assert (bands[128, 256], bands[128, 192], bands[128, 128]) == (16, 16, 8)

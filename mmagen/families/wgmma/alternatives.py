@@ -29,6 +29,7 @@ NARROWER = {
 # The more CTAs share operands, the less each loads, which counts where rows do not begin at multiples of 32 bytes. Fewer CTAs run
 # at once, though: an H100 has room for 66 clusters of two, 30 of four and 15 of eight.
 _CLUSTERS = ([1, 1], [2, 1], [1, 2], [2, 2], [4, 1], [1, 4], [4, 2], [2, 4])
+_HIGH_BAND = 16
 _STREAM = {"cache": {"a": "evict_last", "b": "evict_first"}, "prefetch": 4}
 
 
@@ -78,7 +79,11 @@ def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Itera
 
 
 def _keys(name: str, tile: list[int], warpgroups: int, schedule: str) -> Keys:
-    return {"atom": name, "tile": tile, "atoms_layout": [warpgroups, 1, 1], "schedule": schedule}
+    """With bands of 16 tile rows in place of 8 if the tiles that run at once are then closer to a square, whose operands are the
+    fewest bytes: 132 of 128 x 256 are 2,048 x 2,112 elements in place of 1,024 x 4,224."""
+    rows, columns, _ = tile
+    bands = {"raster": _HIGH_BAND} if rows >= 128 and 2 * columns >= 3 * rows else {}
+    return {"atom": name, "tile": tile, "atoms_layout": [warpgroups, 1, 1], "schedule": schedule} | bands
 
 
 def _shapes(columns: int) -> Iterator[tuple[int, int, str]]:
