@@ -121,7 +121,7 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
             {
                 "problems": [
                     [8, 8, 8],
-                    {"shape": [8, 8, 8], "batch": 1, "ld_pad": 0, "offset": 0, "alpha": 3.4e38, "beta": 0.0},
+                    {"shape": [8, 8, 8], "batch": 1, "ld_pad": 0, "offset": 0, "alpha": 1e31, "beta": 0.0},
                 ]
             },
         ),

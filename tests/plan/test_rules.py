@@ -313,9 +313,9 @@ RULES = {
         CLASSIC,
         {"problems": [{"shape": [8, 8, 8], "beta": -1e39}]},
         ("problems", 0),
-        "beta -1e+39 is too large for f32",
-        "magnitude is 3.4e+38",
-        {"problems": [{"shape": [8, 8, 8], "beta": -3.4e38}]},
+        "beta -1e+39 is so large that a term of D may exceed f32",
+        "magnitude is 1e+31",
+        {"problems": [{"shape": [8, 8, 8], "beta": -1e31}]},
     ),
 }
 
