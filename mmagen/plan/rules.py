@@ -21,8 +21,8 @@ OUT_TYPES = {
     "c64": ("c64",),
     "s32": ("s32", "s8", "u8", "f32", "f16", "bf16"),
 }
-# f32: times a sum of 2^24, the largest of a check with small integers, or of uniform inputs with K up to 2^25, it is finite. Beyond
-# that alpha * x and beta * C may be infinities of opposite signs, although D is finite.
+# f32: times 2^24, the largest sum of a check with small integers, it is finite, and so is beta * C. Beyond that alpha * x and
+# beta * C may be infinities of opposite signs, although D is finite.
 LARGEST_SCALAR = {"f32": 1e31, "f64": math.inf, "s32": 2**31 - 1}
 # Keys that apply only to kernels with several tiles.
 _GEMM_KEYS = ("stages", "ctas_per_sm", "raster")
@@ -151,7 +151,8 @@ def scalar_faults(scalar: ElementType, problems: Iterable[Problem]) -> Iterator[
         if max(abs(problem.alpha), abs(problem.beta)) > most:
             yield Fault(
                 ("problems", i),
-                f"alpha {problem.alpha} or beta {problem.beta} is so large that a term of D may exceed {scalar.word}",
+                f"alpha {problem.alpha} or beta {problem.beta} is too large for {scalar.word}"
+                + (", since a term of D may exceed it" if scalar == TYPES["f32"] else ""),
                 f"the largest magnitude is {most:g}",
                 _scalars(i, problem, partial(_bounded, most)),
             )

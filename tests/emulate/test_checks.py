@@ -141,6 +141,14 @@ def test_unwritten_bytes_count_where_a_product_uses_them():
         "prmt.b32 %r5, %r5, %r5, 0x1032;" + rest,
     ):
         assert "reads %r2, which it never wrote" in found("mov.u32 %r4, 259;" + pack + used, "uninitialised_register").message
+    none_of_it = "prmt.b32 %r3, %r1, %r2, 0x3210; st.global.u32 [%rd4], %r3;"  # every byte comes from %r1
+    assert run(none_of_it)[1].findings == []
+    assert run("mov.b64 {_, _}, %rd9;")[1].findings == []
+
+
+@pytest.mark.parametrize("text", ["prmt.b32 %r3, %r1, %r2;", "dp2a.lo.u32.u32 %r3, %r1;", "mov.b64 {}, %rd3;"])
+def test_a_malformed_instruction_that_is_not_reached_ends_nothing(text):
+    assert run("bra done;" + text + "done: st.global.u32 [%rd4], %r1;")[1].findings == []
 
 
 def test_global_bounds():

@@ -311,9 +311,9 @@ RULES = {
     ),
     "a factor that does not fit": (
         CLASSIC,
-        {"problems": [{"shape": [8, 8, 8], "beta": -1e39}]},
+        {"problems": [{"shape": [8, 8, 8], "beta": -1e32}]},
         ("problems", 0),
-        "beta -1e+39 is so large that a term of D may exceed f32",
+        "beta -1e+32 is too large for f32, since a term of D may exceed it",
         "magnitude is 1e+31",
         {"problems": [{"shape": [8, 8, 8], "beta": -1e31}]},
     ),

@@ -112,7 +112,8 @@ def _subjects(options: argparse.Namespace, settings: Settings, kept: Kept) -> li
     if not gpus and not options.page_only:
         raise _NothingToMeasureOn(why)
     cuda = find_toolchain(want=("nvcc",)).nvcc
-    how = f"{settings} {'choice' if options.choice_only else 'all'}{' cutlass' if options.cutlass else ''}"
+    what = f"{'choice' if options.choice_only else 'all'}{' cutlass' if options.cutlass else ''}"
+    how = f"{settings} {what}, heuristics in turns"  # before, cuBLASLt's were timed one after the other
     found = []
     for path in options.specs:
         for layout in options.layout:

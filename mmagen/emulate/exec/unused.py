@@ -49,11 +49,11 @@ def unused_reads(entry: Entry) -> dict[int, frozenset[int]]:
                 used[move.source] = used.get(move.source, 0) | 1 << move.of
         waiting = left
     result = {}
-    for index, of in moves.items():
-        needed = {move.source for move in of if _counts(move, used)}
-        unused = frozenset(move.source for move in of) - needed
-        if unused:
-            result[index] = unused
+    for i in entry.instructions:
+        if i.index in moves:
+            needed = {move.source for move in moves[i.index] if _counts(move, used)}
+            if unused := frozenset(x.index for x in _sources(i)) - needed:
+                result[i.index] = unused
     return result
 
 
@@ -70,22 +70,22 @@ def _sources(i: Instruction) -> Iterator[Register]:
 
 def _moves(i: Instruction) -> list[_Move] | None:
     """What an instruction does with each byte of its sources; None for one that may use them all."""
-    if i.base == "mov" and len(i.operands) == 2:
-        return _of_mov(i)
-    if i.base == "prmt" and i.type == "b32" and isinstance(i.operands[3], Immediate):
-        return _of_prmt(i, int(i.operands[3].value))
-    if i.base == "dp2a" and isinstance(i.operands[2], Register) and i.operands[2] not in (i.operands[1], i.operands[3]):
-        first = 0 if i.has("lo") else 2  # of the two bytes of the second operand that are multiplied
-        return [_Move(i.operands[2].index, first + byte, -1, 0) for byte in range(2)]
+    match i.base, i.operands:
+        case "mov", (to, source):
+            return _of_mov(i, to, source)
+        case "prmt", (to, a, b, Immediate(value=int(selector))) if i.type == "b32":
+            return _of_prmt(to, a, b, selector)
+        case "dp2a", (_, a, Register() as b, c) if b not in (a, c):
+            first = 0 if i.has("lo") else 2  # of the two bytes of the second operand that are multiplied
+            return [_Move(b.index, first + byte, -1, 0) for byte in range(2)]
     return None
 
 
-def _of_mov(i: Instruction) -> list[_Move] | None:
+def _of_mov(i: Instruction, to: Operand, source: Operand) -> list[_Move] | None:
     """Of registers that are packed into one, or one that is split into several. A copy is left out: its target is read as it is."""
-    to, source = i.operands
-    if isinstance(to, Vector) == isinstance(source, Vector) or not i.type[1:].isdigit():
-        return None
     parts = elements_of(to if isinstance(to, Vector) else source)
+    if isinstance(to, Vector) == isinstance(source, Vector) or not i.type[1:].isdigit() or not parts:
+        return None
     width = int(i.type[1:]) // 8 // len(parts)
     found = []
     for n, part in enumerate(parts):
@@ -98,13 +98,13 @@ def _of_mov(i: Instruction) -> list[_Move] | None:
     return found
 
 
-def _of_prmt(i: Instruction, selector: int) -> list[_Move]:
+def _of_prmt(to: Operand, a: Operand, b: Operand, selector: int) -> list[_Move]:
     """In the default mode, each of the selector's four nibbles chooses one of the eight bytes of both sources (PTX ISA 9.7.9,
     "prmt"). Its highest bit replicates the sign of that byte."""
     found = []
-    for to in range(4):
-        chosen = selector >> 4 * to & 7
-        found += _move(i.operands[1 + chosen // 4], chosen % 4, i.operands[0], to)
+    for byte in range(4):
+        chosen = selector >> 4 * byte & 7
+        found += _move((a, b)[chosen // 4], chosen % 4, to, byte)
     return found
 
 

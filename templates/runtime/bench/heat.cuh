@@ -140,7 +140,9 @@ class Heat {
     }
   }
 
-  /// All that passed, in turns. Candidates slower than --within times the fastest get no further samples.
+  /// All that passed, in turns. Kernels slower than --within times the fastest candidate get no further samples; baselines,
+  /// than
+  /// --within times the fastest baseline.
   ClockReading time_all(Nvml const& nvml) {
     RotatingOperands<Subject> const sets(problem_, operands_.call(InPlace::kNo));
     sets.fill(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
@@ -206,11 +208,15 @@ class Heat {
     Shuffler shuffler(options_.seed);
     EventTimer timer(stream_);
     for (int rep = 0; rep < options_.reps; ++rep) {
-      double fastest = INFINITY;
-      for (Entrant const& one : entrants_) { fastest = std::min(fastest, one.fastest()); }
+      double fastest[2] = {INFINITY, INFINITY};  // of the kernels, of the baselines
+      for (std::size_t i = 0; i < entrants_.size(); ++i) {
+        double& of = fastest[i < baselines_from_ ? 0 : 1];
+        of = std::min(of, entrants_[i].fastest());
+      }
       for (std::size_t const i : shuffler.order(entrants_.size())) {
         Entrant& one = entrants_[i];
-        bool const hopeless = rep > 0 && one.fastest() > options_.within * fastest;
+        double const other = i < baselines_from_ ? std::min(fastest[0], fastest[1]) : fastest[1];
+        bool const hopeless = rep > 0 && one.fastest() > options_.within * other;
         if (!one.passed() || hopeless) { continue; }
         double const ms = timer.total_ms([&](int) { one.graph->enqueue(stream_); }, 1, 1);
         one.samples.push_back(ms / static_cast<double>(one.graph->launches()));
@@ -220,10 +226,11 @@ class Heat {
   }
 
 #if defined(MMAGEN_WITH_CUBLASLT)
-  /// The library's first choice, and those of its first eight that are close to the fastest: the rounds tell which of them is.
-  /// If the fastest rounds sums of parts of K to the type of D, so that the result is less exact than it must be, those that
-  /// do not.
+  /// cuBLASLt's first heuristic, and those of its first eight that come close to the fastest: the rounds decide which of them
+  /// is. If the fastest rounds sums of parts of K to the type of D, so that the result is less exact than it must be, those
+  /// that do not.
   void add_baselines() {
+    baselines_from_ = entrants_.size();
     if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
       missing_ = "no baseline: cuBLASLt is not called with the operations of this epilogue";
       return;
@@ -237,11 +244,12 @@ class Heat {
         std::vector<int> const near = near_heuristics();
         outcome = check_baseline(near.front());
         if (outcome.disposition == Disposition::kPassed) {
-          baselines_from_ = entrants_.size();
+          first_is_right_ = near.front() == 0 || is_right(0);
           entrants_.push_back(baseline(0, kLtFirst));
           for (int const heuristic : near) {
-            bool const right = heuristic == near.front() || check_baseline(heuristic).disposition == Disposition::kPassed;
-            if (heuristic != 0 && right) { entrants_.push_back(baseline(heuristic, kLtBest)); }
+            if (heuristic != 0 && (heuristic == near.front() || is_right(heuristic))) {
+              entrants_.push_back(baseline(heuristic, kLtBest));
+            }
           }
           return;
         }
@@ -250,6 +258,7 @@ class Heat {
       missing_ = "no baseline, cuBLASLt's result does not agree: " + outcome.reason;
     } catch (Failure const& failure) {
       if (context_is_lost()) { throw; }
+      entrants_.resize(baselines_from_);
       missing_ = "no baseline: " + failure.reason;
     }
   }
@@ -274,33 +283,49 @@ class Heat {
     return near;
   }
 
-  /// Of what was timed in all rounds: the first heuristic, and the fastest, which may be the first too.
+  /// Leaves the first heuristic, and the fastest of those that were right and took part in all rounds: it may be the first too.
   void settle_baselines() {
     if (baselines_from_ == entrants_.size()) { return; }
-    std::size_t fastest = baselines_from_;
-    auto const median = [this](std::size_t i) {
-      return entrants_[i].samples.empty() ? INFINITY : summarize(entrants_[i].samples).ms_median;
-    };
+    std::vector<std::vector<double>> samples;
+    std::vector<bool> may_win;
     for (std::size_t i = baselines_from_; i < entrants_.size(); ++i) {
-      if (median(i) < median(fastest)) { fastest = i; }
+      samples.push_back(entrants_[i].samples);
+      may_win.push_back(entrants_[i].passed() && (i > baselines_from_ || first_is_right_));
     }
+    int const fastest = fastest_of(samples, may_win);
+    entrants_.resize(baselines_from_ + 1);
+    if (fastest < 0) { return; }
     Entrant best;
     best.name = kLtBest;
-    best.outcome = entrants_[fastest].outcome;
-    best.samples = entrants_[fastest].samples;
-    entrants_.resize(baselines_from_ + 1);
+    best.samples = samples[static_cast<std::size_t>(fastest)];
     entrants_.push_back(std::move(best));
+  }
+
+  /// One that cannot be checked is not right.
+  bool is_right(int heuristic) {
+    announce(options_.json, problem_, "cublasLt", "verify");
+    try {
+      return check_baseline(heuristic).disposition == Disposition::kPassed;
+    } catch (Failure const&) {
+      if (context_is_lost()) { throw; }
+      return false;
+    }
   }
 
   /// Equal to the kernels' result on small integers, or else within the bound on uniform inputs: it may add in another type.
   Outcome check_baseline(int heuristic) {
     if (known_.has_value()) {
+      if (uniform_inputs_) {
+        operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kSmallInt), options_.seed, stream_);
+      }
+      uniform_inputs_ = false;
       operands_.prepare_output(InPlace::kNo, stream_);
       lt_->run(operands_.call(InPlace::kNo), heuristic, stream_);
       check(cudaStreamSynchronize(stream_), "running cuBLASLt");
       if (operands_.d().checksum(stream_) == *known_) { return {}; }
     }
     operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
+    uniform_inputs_ = true;
     Runner const runner = [this, heuristic](Call const& call) { lt_->run(call, heuristic, stream_); };
     return judge_baseline<Subject>(runner, problem_, Distribution::kUniform, operands_, stream_);
   }
@@ -313,12 +338,16 @@ class Heat {
   }
 
   static constexpr int kQualifyingRounds = 3;
-  static constexpr double kNear = 1.1;  // samples of 1.5 ms in different rounds differ by less
+  static constexpr double kNear = 1.1;  // medians of three samples differ by less, even where power limits the clock
 
   std::unique_ptr<LtMatmul> lt_;
-  std::size_t baselines_from_ = 0;  ///< of entrants_
+  bool first_is_right_ = false;
+  bool uniform_inputs_ = false;  ///< does operands_ hold uniform inputs in place of small integers?
 #else
-  void add_baselines() { missing_ = "no baseline: built without cuBLASLt"; }
+  void add_baselines() {
+    baselines_from_ = entrants_.size();
+    missing_ = "no baseline: built without cuBLASLt";
+  }
   void settle_baselines() {}
 #endif
 
@@ -331,6 +360,7 @@ class Heat {
   std::vector<Call> calls_;
   std::vector<Runner> runners_;
   std::vector<Entrant> entrants_;
+  std::size_t baselines_from_ = 0;  ///< the first of entrants_ that is one of cuBLASLt's
   uint64_t inputs_ = 0;
   std::optional<uint64_t> known_;  ///< the checksum of the right D
   std::string missing_;

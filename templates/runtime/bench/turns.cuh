@@ -29,7 +29,12 @@ class Shuffler {
   std::mt19937_64 random_;
 };
 
-/// Medians of `rounds` samples of each candidate, one in each round. sample_ms(i) measures candidate i.
+inline double median_of(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return (samples[(samples.size() - 1) / 2] + samples[samples.size() / 2]) / 2;
+}
+
+/// Medians of `rounds` samples, at least 1, of each candidate, one in each round. sample_ms(i) measures candidate i.
 template <class Sample>
 std::vector<double> medians_in_turns(std::size_t count, int rounds, uint64_t seed, Sample const& sample_ms) {
   Shuffler shuffler(seed);
@@ -38,11 +43,21 @@ std::vector<double> medians_in_turns(std::size_t count, int rounds, uint64_t see
     for (std::size_t const i : shuffler.order(count)) { samples[i].push_back(sample_ms(i)); }
   }
   std::vector<double> medians;
-  for (std::vector<double>& of : samples) {
-    std::sort(of.begin(), of.end());
-    medians.push_back((of[(of.size() - 1) / 2] + of[of.size() / 2]) / 2);
-  }
+  for (std::vector<double> const& of : samples) { medians.push_back(median_of(of)); }
   return medians;
+}
+
+/// The candidate with the lowest median, of those that may win and were not given up: these have as many samples as any. -1
+/// if there is none.
+inline int fastest_of(std::vector<std::vector<double>> const& samples, std::vector<bool> const& may_win) {
+  std::size_t most = 1;
+  for (std::vector<double> const& of : samples) { most = std::max(most, of.size()); }
+  int best = -1;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (!may_win[i] || samples[i].size() < most) { continue; }
+    if (best < 0 || median_of(samples[i]) < median_of(samples[static_cast<std::size_t>(best)])) { best = static_cast<int>(i); }
+  }
+  return best;
 }
 
 /// The indices of `ms` in ascending order of their times.

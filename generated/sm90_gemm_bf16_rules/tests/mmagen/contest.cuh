@@ -41,6 +41,7 @@ struct Candidate {
   double flop = 0.0;     ///< of one launch
   int64_t launches = 1;  ///< of one sample
   int64_t captured = 1;  ///< launches of the kernel in one `launch`, more than one in a CUDA graph
+  bool is_right = true;  ///< was its result checked, and right?
 
   /// Milliseconds of one launch of the kernel, of one sample.
   double sample_ms(EventTimer* timer) const {
@@ -54,15 +55,14 @@ struct Measurement {
   double tflops(Candidate const& candidate) const { return candidate.flop / timing.ms_median * 1e-9; }
 };
 
-/// The first of cuBLASLt's heuristics is one of its first eight: if it was faster than the one that was found to be the
-/// fastest before, it is the fastest.
+/// cuBLASLt's first heuristic is one of the eight: if it ran faster than the one chosen before, it is the best.
 inline void settle_fastest(std::vector<Candidate> const& candidates, std::vector<Measurement>* measurements) {
   std::size_t first = candidates.size(), best = candidates.size();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].name == kLtFirst) { first = i; }
     if (candidates[i].name == kLtBest) { best = i; }
   }
-  if (first == candidates.size() || best == candidates.size()) { return; }
+  if (first == candidates.size() || best == candidates.size() || !candidates[first].is_right) { return; }
   if ((*measurements)[first].timing.ms_median < (*measurements)[best].timing.ms_median) {
     (*measurements)[best] = (*measurements)[first];
   }
@@ -237,6 +237,7 @@ class Contest {
         return;
       }
       add(kLtFirst, lt_launch(0));
+      candidates_.back().is_right = best == 0 || is_right(0);
       add(kLtBest, lt_launch(best));
     } catch (Failure const& failure) {
       if (context_is_lost()) { throw; }
@@ -292,8 +293,22 @@ class Contest {
     lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), lt_calls_[0], sums);
     for (Call const& call : lt_calls_) { lt_->prepare(call, stream_); }
     *best = best_heuristic();
-    Runner const runner = [this, best](Call const& call) { lt_->run(of_baseline<Subject>(call), *best, stream_); };
+    return judged(*best);
+  }
+
+  Outcome judged(int heuristic) {
+    Runner const runner = [this, heuristic](Call const& call) { lt_->run(of_baseline<Subject>(call), heuristic, stream_); };
     return judge_baseline<Subject, LtModel<Subject>>(runner, problem_, distribution_, operands_, stream_);
+  }
+
+  /// One that cannot be checked is not right.
+  bool is_right(int heuristic) {
+    try {
+      return judged(heuristic).disposition == Disposition::kPassed;
+    } catch (Failure const&) {
+      if (context_is_lost()) { throw; }
+      return false;
+    }
   }
 
   /// The fastest of those that cuBLASLt proposes.
@@ -304,7 +319,7 @@ class Contest {
     }
     EventTimer timer(stream_);
     auto const sample = [&](std::size_t i) { return all[i].sample_ms(&timer); };
-    return fastest_first(medians_in_turns(all.size(), options_.reps, options_.seed, sample)).front();
+    return fastest_first(medians_in_turns(all.size(), std::max(3, options_.reps), options_.seed, sample)).front();
   }
 
   /// A loop over the groups, and as many operations in one dense product.
