@@ -50,7 +50,7 @@ def wrong(interface: Interface) -> list[str]:
     by_rules = dict.fromkeys([*_beside_bounds(library), *own[:_MOST_PROBLEMS]])
     asked = [*((problem, _AS_ASKED_FOR) for problem in by_rules), *product(_by_times(library), _WAYS)]
     symbol = interface.task.symbol("config_name")
-    calls = [interface.calls.arguments({**_arguments(library, problem), **way.changes}) for problem, way in asked]
+    calls = [interface.calls.arguments({**arguments_of(library, problem), **way.changes}) for problem, way in asked]
     said = interface.ask([word for one in calls for word in text(symbol, one)]).texts
     return [
         f"{symbol} says {name} for {problem.text}{way.text}; by the spec's rules and predicted times it is {right}"
@@ -76,7 +76,7 @@ def _by_times(library: GemmPlan) -> list[Problem]:
     return list(found.values())
 
 
-def _arguments(library: GemmPlan, problem: Problem) -> dict[str, float]:
+def arguments_of(library: GemmPlan, problem: Problem) -> dict[str, float]:
     """Extents and leading dimensions of a call for the problem."""
     sizes, pitches = KernelShape.of(library).bytes, Call.of(library, problem).pitches
     lines = {f"ld{name}": pitch // size for name, size, pitch in zip("abd", sizes, pitches, strict=True)}

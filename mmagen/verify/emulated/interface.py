@@ -160,17 +160,18 @@ class Interface:
             other = self.calls.arguments(changes)
             # What is kept of a call may go by one argument alone: the last of the five has it in common with the one before.
             ordered = [(good, good, other, good), (other, other, elsewhere, good, other)]
-            made = [self._launches(*calls) for calls in ordered]
+            made = [self.launches(calls, self.task.run_symbol) for calls in ordered]
             alike = all(len(first) == len(again) == len(last) for first, again, *_, last in made)
             if not alike or any(any(map(is_other, first, last, again)) for first, again, *_, last in made):
                 found.append(f"launches that depend on the call before, which had other {what}")
         return found
 
-    def _launches(self, *structs: bytes) -> list[list[CapturedLaunch]]:
-        """Those of the calls with these structs, one after another in a process; as if all had the same stream."""
+    def launches(self, structs: Sequence[bytes], run: str) -> list[list[CapturedLaunch]]:
+        """Those of the calls of the function `run` with these structs, one after another in a process; as if all had the same
+        stream."""
         streams = [_STREAM + at for at in range(len(structs))]
         calls = zip(structs, streams, strict=True)
-        reply = self.ask([word for struct, stream in calls for word in call(self.task.run_symbol, struct, stream)])
+        reply = self.ask([word for struct, stream in calls for word in call(run, struct, stream)])
         return [[replace(one, stream=_STREAM) for one in _on(reply, stream)] for stream in streams]
 
     def ask(self, directives: list[str], clusters: int = _CLUSTERS) -> Reply:
