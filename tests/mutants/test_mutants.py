@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmagen.build.ptx import Ptx
-from mmagen.verify.emulated import choices
+from mmagen.verify.emulated import choices, operand_loads
 from mmagen.verify.emulated.interface import Interface
 from tests.mutants import pool, report, sites, trial
 from tests.mutants.edits import Edit
@@ -202,9 +202,10 @@ def test_a_failure_of_the_tool_itself_notices_nothing(monkeypatch):
 
 @pytest.mark.parametrize(("spec", "asked"), [("sm80_gemm_classic", True), ("clusters", False), ("pointers_pingpong", True)])
 def test_the_host_code_is_asked_what_verify_asks(monkeypatch, spec, asked):
-    """Of a library that is its choice: query() has the maxima of its kernels, and a config's run() keeps no sentence."""
+    """Not the interface of a library: query() has the maxima of its kernels, and a config's run() keeps no sentence."""
     monkeypatch.setattr(Interface, "broken", lambda _: ["a call is refused"])
-    monkeypatch.setattr(choices, "wrong", lambda _: [])
+    for of_libraries in (choices, operand_loads):
+        monkeypatch.setattr(of_libraries, "wrong", lambda _: [])
     monkeypatch.setattr(trial, "run_task", lambda _: SimpleNamespace(records=[{"disposition": "passed", "reason": None}]))
     ptx = Ptx(spec, "gemm", "", "sm_90a", "", "13.0", "4.2", 0.0, True)
     found = trial._failure(spec, ptx, host=True)
