@@ -72,22 +72,23 @@ def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
     return plan.launched(launches, choice.launch.tile_n or 0)
 
 
-def choose(plan: GemmPlan, problem: Problem, workspace: bool = True) -> Config:
+def choose(plan: GemmPlan, problem: Problem, workspace: bool = True, room: bool = True) -> Config:
     """The config for a problem, as in choice.cuh: the first whose rule holds, else of those without a rule the one with the
-    least predicted time. workspace: has the call the workspace that it asks for, or none?"""
+    least predicted time. workspace: has the call one, or none? room: as large a one as it asks for, or too small a one for copies
+    of operands?"""
     for config in plan.configs:
         if config.when and config.when.holds(*problem.shape):
             return config
-    return ranked(plan, problem, workspace)[0][1]
+    return ranked(plan, problem, workspace, room)[0][1]
 
 
-def ranked(plan: GemmPlan, problem: Problem, workspace: bool = True) -> list[tuple[float, Config]]:
-    """(predicted microseconds, config) of the configs without a rule, fastest first; NaN where costs are not known. workspace: as
-    choose() has it."""
+def ranked(plan: GemmPlan, problem: Problem, workspace: bool = True, room: bool = True) -> list[tuple[float, Config]]:
+    """(predicted microseconds, config) of the configs without a rule, fastest first; NaN where costs are not known. workspace,
+    room: as choose() has them."""
     others = [config for config in plan.configs if config.when is None]
     if any(config.cost is None for config in others):
         return [(math.nan, others[-1])]
-    call = call_of(plan, problem) if workspace else Call.of(plan, problem)  # without, operands are not copied
+    call = call_of(plan, problem) if workspace and room else Call.of(plan, problem)  # without, operands are not copied
     shapes = [KernelShape.of(one.plan) for one in others]
     shapes = shapes if workspace else [one.without_workspace for one in shapes]
     times = [(predicted_us(shape, one.cost, call), one) for shape, one in zip(shapes, others, strict=True) if one.cost]

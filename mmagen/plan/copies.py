@@ -1,10 +1,11 @@
-"""Copies of operands that TMA cannot address: which calls make them, as templates/runtime/mmagen/operand_copies.cuh decides, and
-the call by whose pitches a library chooses its kernel."""
+"""Copies of operands that TMA cannot address: which calls make them, as templates/runtime/mmagen/operand_copies.cuh decides, the
+call by whose pitches a library chooses its kernel, and what loads the operands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum
 from math import ceil, log2
 
 from mmagen.plan.cost import Call, KernelShape
@@ -26,6 +27,15 @@ _MOST_CTAS, _FEW_CTAS_OF_SM, _FEW_MEANWHILE = 0x7FFFFFFF, 2.0, 24 * 1024.0
 _CACHED_COPY, _CACHED_COPY_RATE, _READ_COPY_RATE = 8e6, 3.3e6, 1.33e6
 
 
+class Loads(Enum):
+    """How the operands of a library's call are loaded."""
+
+    TMA = "by TMA"
+    COPIES = "by TMA, from copies"
+    FEW_ROWS = "by the kernel for few rows"
+    THREADS = "by threads"
+
+
 def by_threads(plans: Sequence[GemmPlan]) -> int:
     """Which of a library's kernels lends tile and threads to the one that loads without TMA: with 256 threads if there is one,
     since threads limit the rate of loads, and the tile nearest to 128 x 128, which still makes enough CTAs of small problems."""
@@ -40,16 +50,31 @@ def call_of(plan: GemmPlan, problem: Problem) -> Call:
     """The call that verify and bench make for a problem, with the workspace that it asks for, as the kernel with TMA sees it: with
     the pitches of copies where they are made."""
     call = Call.of(plan, problem)
-    if not plan.copies_operands:
-        return call
-    copied = [not _addressable(plan, problem, place) for place in range(2)]
-    copied_bytes = _copied_bytes(plan, problem, call, copied)
-    if not any(copied) or copied_bytes is None or _few_rows_pay(plan, problem, call, copied_bytes):
-        return call
+    copied = _copied(plan, problem, call)
     extents = _along(plan, call)
     sizes = KernelShape.of(plan).bytes
     a, b = (ceil(extents[i] * sizes[i] / _PITCH_BYTES) * _PITCH_BYTES if copied[i] else call.pitches[i] for i in range(2))
     return replace(call, pitches=(a, b, call.pitches[2]))
+
+
+def loads(plan: GemmPlan, problem: Problem, room: bool = True) -> Loads:
+    """Of a library that copies operands. room: has the call the workspace that it asks for? Without, nothing is copied."""
+    if all(_addressable(plan, problem, place) for place in range(2)):
+        return Loads.TMA
+    if room and any(_copied(plan, problem, Call.of(plan, problem))):
+        return Loads.COPIES
+    return Loads.FEW_ROWS if takes_few_rows(plan, problem) else Loads.THREADS
+
+
+def _copied(plan: GemmPlan, problem: Problem, call: Call) -> tuple[bool, bool]:
+    """Whether A and B of a call with a workspace are copied."""
+    if not plan.copies_operands:
+        return False, False
+    a, b = (not _addressable(plan, problem, place) for place in range(2))
+    copied_bytes = _copied_bytes(plan, problem, call, (a, b))
+    if copied_bytes is None or _few_rows_pay(plan, problem, call, copied_bytes):
+        return False, False
+    return a, b
 
 
 def _along(plan: GemmPlan, call: Call) -> tuple[int, int]:
@@ -72,7 +97,10 @@ def _stride(problem: Problem, place: int) -> int | None:
 def _copied_bytes(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence[bool]) -> float | None:
     """Bytes of copies, if copies_pay() for the library's kernel without TMA, else None."""
     lender = plan.configs[by_threads(plan.kernels)].plan if plan.configs else plan
-    tile_m, tile_n, tile_k = lender.tile_of_d
+    whole = replace(
+        lender, scheduler=replace(lender.scheduler, tile_n=0)
+    )  # which it loads, whatever launches of its kernel compute
+    tile_m, tile_n, tile_k = whole.tile_of_d
     size = KernelShape.of(plan).bytes[0]
     along = _along(plan, call)
     total, pieces = 0.0, 0.0

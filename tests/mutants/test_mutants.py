@@ -6,10 +6,14 @@ import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.mutants import pool, report, sites
+from mmagen.build.ptx import Ptx
+from mmagen.verify.emulated import choices, operand_loads
+from mmagen.verify.emulated.interface import Interface
+from tests.mutants import pool, report, sites, trial
 from tests.mutants.edits import Edit
 from tests.mutants.operators import edits
 from tests.mutants.pool import of_present, read
@@ -194,6 +198,18 @@ def test_a_failure_of_the_tool_itself_notices_nothing(monkeypatch):
     one = pool._try(mutant, ["hello_micro"], 1)
     assert one.status == UNTRIED and "AssertionError" in one.reason and unexplained([one]) == [one]
     assert "verify notices 0" in markdown([one]) and one.name in markdown([one])
+
+
+@pytest.mark.parametrize(("spec", "asked"), [("sm80_gemm_classic", True), ("clusters", False), ("pointers_pingpong", True)])
+def test_the_host_code_is_asked_what_verify_asks(monkeypatch, spec, asked):
+    """Not the interface of a library: query() has the maxima of its kernels, and a config's run() keeps no sentence."""
+    monkeypatch.setattr(Interface, "broken", lambda _: ["a call is refused"])
+    for of_libraries in (choices, operand_loads):
+        monkeypatch.setattr(of_libraries, "wrong", lambda _: [])
+    monkeypatch.setattr(trial, "run_task", lambda _: SimpleNamespace(records=[{"disposition": "passed", "reason": None}]))
+    ptx = Ptx(spec, "gemm", "", "sm_90a", "", "13.0", "4.2", 0.0, True)
+    found = trial._failure(spec, ptx, host=True)
+    assert found == ((f"{spec} interface", "the C interface: a call is refused") if asked else None)
 
 
 def test_outcomes_that_were_interrupted_are_tried_again(tmp_path):

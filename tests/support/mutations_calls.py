@@ -16,6 +16,14 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "a B that is not aligned is copied in vectors where A is",
     ),
     (
+        "query_of_the_other_kernel",
+        "sm80_gemm_classic",
+        "gemm_launch",
+        "return query_kernel(&gemm_kernel<Config, true>,",
+        "return query_kernel(&gemm_kernel<Config, false>,",
+        "the resources are those of the kernel for operands that are not aligned",
+    ),
+    (
         "wide_at_8_bytes",
         "sm80_gemm_classic",
         "gemm_arguments",

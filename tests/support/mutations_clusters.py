@@ -112,4 +112,12 @@ FAULTS = (
         "unsigned const cta = of + unsigned(cluster.rank);",
         "CTAs of neighbouring clusters leave their partial sums in one place",
     ),
+    (
+        "copies_without_room_for_them",
+        "clusters",
+        "operand_copies",
+        "args.workspace != nullptr && args.workspace_bytes >= copies.bytes();",
+        "args.workspace != nullptr;",
+        "the kernel is chosen by the pitches of copies for which the workspace is too small",
+    ),
 )

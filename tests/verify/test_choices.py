@@ -1,7 +1,8 @@
-"""A library's host code is asked for its choice on either side of each bound of its rules."""
+"""A library's host code is asked for its choice: on either side of each bound of its rules, and where predicted times decide."""
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from mmagen.host_runtime.library import Reply
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import choices
-from tests.support.mutations import SPECS
+from tests.support.mutations import ODD, SPECS
 
 
 def library():
@@ -51,3 +52,45 @@ def test_a_rule_that_ends_at_another_bound_is_named(late):
 
     found = choices.wrong(interface(of, said))
     assert found and all(f"for {after if late > 0 else last}x" in one for one in found)
+
+
+def by_times(mistaken):
+    """What a library whose predicted times decide is told of by choices.wrong(). mistaken: takes and returns whether the call has a
+    workspace, and one with room for copies."""
+    path = ODD / "clusters.yaml"
+    of = plan(load(path.read_text(), path.name).spec)
+
+    def ask(words):
+        calls = [eval(bytes.fromhex(word[1:])) for word in words if word.startswith("@")]
+        assert len({repr(call) for call in calls}) == len(calls), "each call once"
+        return Reply(texts=[said(call) for call in calls])
+
+    def said(call):
+        problem = Problem(shape=(call["m"], call["n"], call["k"]), ld_pad=call["lda"] - call["k"])
+        return choose(of, problem, *mistaken(call.get("workspace", 1) != 0, call.get("workspace_bytes", 1) != 0)).name
+
+    one = interface(of, None)
+    one.ask = ask
+    return choices.wrong(one)
+
+
+def test_predicted_times_decide_as_they_should():
+    assert by_times(lambda workspace, room: (workspace, room)) == []
+
+
+NONE, EMPTY = " without a workspace", " with a workspace of 0 bytes"
+
+
+@pytest.mark.parametrize(
+    ("mistaken", "ways"),
+    [
+        (lambda workspace, room: (True, room), {NONE}),
+        (lambda workspace, room: (workspace, workspace), {EMPTY}),
+        (lambda workspace, room: (workspace, not room), {"", EMPTY}),
+    ],
+    ids=["always a workspace", "always room for copies", "room where there is none, and the reverse"],
+)
+def test_a_choice_that_takes_a_workspace_for_another_is_named(mistaken, ways):
+    found = [re.search(r" for \d+x\d+x\d+( ld\+1)?(.*); by the spec's rules", one) for one in by_times(mistaken)]
+    assert {match[2] for match in found} == ways
+    assert ways == {NONE} or all(match[1] for match in found), "copies are made of operands that TMA cannot address"

@@ -22,6 +22,7 @@ from mmagen.verify.emulated.matrix import Matrix, empty
 from mmagen.verify.emulated.task import Task
 
 _BATCH = 2
+_FEW = 16  # rows and columns of a matrix that asks about strides alone
 _LD_PAD = 3  # elements: rows of the dense matrix begin anywhere
 _NONE = -1
 _GROUPS = 8  # that a word of metadata describes
@@ -45,16 +46,20 @@ class Compressed:
     violation: int
 
 
-def drawn(atom: SparseAtom, m: int, k: int, contiguous_k: bool, pad: int, seed: int, sparse: bool = False) -> Compressed:
+def drawn(
+    atom: SparseAtom, m: int, k: int, contiguous_k: bool, pad: int, seed: int, sparse: bool = False, shared: bool = False
+) -> Compressed:
     """A batch of random matrices with many ties, zeros of both signs and, of floats, NaN and infinities. sparse: they are what
-    they would be pruned to."""
+    they would be pruned to. shared: all are the same one, once in memory."""
     rng, word = np.random.default_rng(seed), atom.type_a.word
-    dense = empty(word, m, k, _BATCH, contiguous_k, pad, 0)
+    dense = empty(word, m, k, _BATCH, contiguous_k, pad, 0, batch_stride=0 if shared else None)
     numbers = rng.integers(0 if word[0] == "u" else -4, 4, (_BATCH, m, k), endpoint=True).astype(np.float64)
     numbers[rng.random(numbers.shape) < 0.1] = {"s": -128.0, "u": 255.0}.get(word[0], np.nan)
     if word[0] not in "su":
         numbers[rng.random(numbers.shape) < 0.1] = -np.inf if word not in ("e4m3",) else -448.0
         numbers[rng.random(numbers.shape) < 0.1] = -0.0
+    if shared:
+        numbers[:] = numbers[0]
     stored = kept(atom, np.abs(numbers))
     if sparse:  # zeros of both signs in place of what is not kept
         zeros = np.zeros(numbers.shape) if word[0] in "su" else np.copysign(0.0, rng.random(numbers.shape) - 0.5)
@@ -80,6 +85,9 @@ def check_compressor(task: Task, m: int, k: int) -> None:
     # Aligned rows, which are loaded by vectors.
     step = VECTOR_BYTES // atom.type_a.bytes
     _check(task, drawn(atom, m, k, contiguous_k, -(k if contiguous_k else m) % step, task.seed + 1, sparse=True))
+    # What is read may be the same for the whole batch.
+    few, columns = min(m, _FEW), min(k, _FEW)
+    _check(task, drawn(atom, few, columns, contiguous_k, _LD_PAD, task.seed + 2, shared=True))
 
 
 def _check(task: Task, expected: Compressed) -> None:
@@ -89,16 +97,17 @@ def _check(task: Task, expected: Compressed) -> None:
     ld_values = -(-columns * kind.itemsize // VECTOR_BYTES) * VECTOR_BYTES // kind.itemsize
     words = metadata_words(atom, m, k)
     memory = GlobalMemory()
+    pruned = empty(dense.word, m, k, _BATCH, dense.columns_contiguous, dense.ld - dense.lines.shape[2], 0)
     values = {
         "m": m,
         "k": k,
         "batch": _BATCH,
         "dense": memory.allocate("dense", dense.memory, writable=False, rows=dense.rows_of_memory),
-        "pruned": memory.allocate("pruned", size=len(dense.memory), rows=dense.rows_of_memory),
+        "pruned": memory.allocate("pruned", size=len(pruned.memory), rows=pruned.rows_of_memory),
         "ld_dense": dense.ld,
         "batch_stride_dense": dense.batch_stride,
-        "ld_pruned": dense.ld,
-        "batch_stride_pruned": dense.batch_stride,
+        "ld_pruned": pruned.ld,
+        "batch_stride_pruned": pruned.batch_stride,
         "values": memory.allocate("values", size=_BATCH * m * ld_values * kind.itemsize),
         "ld_values": ld_values,
         "batch_stride_values": m * ld_values,
@@ -112,13 +121,14 @@ def _check(task: Task, expected: Compressed) -> None:
     made = np.frombuffer(memory.read("metadata").tobytes(), np.uint32).reshape(_BATCH, -1)
     _same(task, "compress", "metadata", made, expected.metadata)
     _same_number(task, "compress", memory, expected.violation)
-    _emulate(task, "check_metadata", memory, values)
-    _same_number(task, "check_metadata", memory, _NONE)
+    for stride in (words, 0):  # 0: those of the first matrix for the whole batch
+        _emulate(task, "check_metadata", memory, {**values, "batch_stride_metadata": stride})
+        _same_number(task, "check_metadata", memory, _NONE)
     _check_illegal(task, expected, memory, values)
     _emulate(task, "prune", memory, values)
     lines = memory.read_rows("pruned")[0].view(kind).reshape(dense.lines.shape)
-    pruned = lines if dense.columns_contiguous else lines.swapaxes(1, 2)
-    _same(task, "prune", "pruned", pruned, expected.pruned)
+    found_pruned = lines if dense.columns_contiguous else lines.swapaxes(1, 2)
+    _same(task, "prune", "pruned", found_pruned, expected.pruned)
 
 
 def _check_illegal(task: Task, expected: Compressed, memory: GlobalMemory, values: Mapping[str, int]) -> None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
 from mmagen.core.targets import capability
 from mmagen.host_runtime.arguments import Info, info_bytes
-from mmagen.host_runtime.entries import entries_of
+from mmagen.host_runtime.entries import Entry, entries_of
 from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, HostTimeoutError, Reply, call, text
 from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.plan.plans import GemmPlan
@@ -26,6 +26,7 @@ from mmagen.verify.emulated.task import Task
 
 _LARGEST_STRUCT = 4096  # bytes, as interface.cuh says
 _CLUSTERS = 1 << 24
+_MORE_BYTES = 16
 _STREAM = 0x5000  # of a call; of the next one in the same process one more
 _FEW_CLUSTERS = 5  # which share a last wave
 _AT_ONCE = 100  # calls of a process, which takes them as words of its command line
@@ -160,25 +161,30 @@ class Interface:
             other = self.calls.arguments(changes)
             # What is kept of a call may go by one argument alone: the last of the five has it in common with the one before.
             ordered = [(good, good, other, good), (other, other, elsewhere, good, other)]
-            made = [self._launches(*calls) for calls in ordered]
+            made = [self.launches(calls, self.task.run_symbol) for calls in ordered]
             alike = all(len(first) == len(again) == len(last) for first, again, *_, last in made)
             if not alike or any(any(map(is_other, first, last, again)) for first, again, *_, last in made):
                 found.append(f"launches that depend on the call before, which had other {what}")
         return found
 
-    def _launches(self, *structs: bytes) -> list[list[CapturedLaunch]]:
-        """Those of the calls with these structs, one after another in a process; as if all had the same stream."""
+    def launches(self, structs: Sequence[bytes], run: str) -> list[list[CapturedLaunch]]:
+        """Those of the calls of the function `run` with these structs, one after another in a process; as if all had the same
+        stream."""
         streams = [_STREAM + at for at in range(len(structs))]
         calls = zip(structs, streams, strict=True)
-        reply = self.ask([word for struct, stream in calls for word in call(self.task.run_symbol, struct, stream)])
+        reply = self.ask([word for struct, stream in calls for word in call(run, struct, stream)])
         return [[replace(one, stream=_STREAM) for one in _on(reply, stream)] for stream in streams]
 
-    def ask(self, directives: list[str], clusters: int = _CLUSTERS) -> Reply:
-        """clusters: that the device runs at once."""
+    def ask(self, directives: list[str], clusters: int = _CLUSTERS, known: Collection[str] | None = None) -> Reply:
+        """clusters: that the device runs at once. known: all other kernels seem to have more static shared memory than
+        they have."""
         ptx = self.task.ptx
         assert ptx.host
         target = capability(ptx.arch)
-        kernels = (entry for unit in ptx.units.values() for entry in entries_of(unit))
+        kernels: list[Entry] = [entry for unit in ptx.units.values() for entry in entries_of(unit)]
+        if known is not None:
+            more = {one: one.static_shared_bytes + (0 if one.name in known else _MORE_BYTES) for one in kernels}
+            kernels = [replace(one, static_shared_bytes=size) for one, size in more.items()]
         return ptx.host.ask(Device(target, SMEM_PER_BLOCK[target], clusters), kernels, directives)
 
     def _about_the_launch(self) -> list[str]:
@@ -198,7 +204,9 @@ class Interface:
     def _about_the_kernel(self) -> list[str]:
         symbol = self.task.symbol("query")
         small = bytes(Info(struct_size=ctypes.sizeof(Info) - 1))
-        reply = self.ask([*call(symbol, 0), *call(symbol, small), *call(symbol, info_bytes())])
+        # Resources are those of the kernel that a good call launches, not of that for other operands.
+        launched = {one.entry for one in self.ask(call(self.task.run_symbol, self.calls.good, _STREAM)).launches}
+        reply = self.ask([*call(symbol, 0), *call(symbol, small), *call(symbol, info_bytes())], known=launched)
         info = Info.from_buffer_copy(reply.outputs[-1])
         plan = self.task.product
         facts: dict[str, tuple[object, object]] = {

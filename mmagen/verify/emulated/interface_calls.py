@@ -20,6 +20,7 @@ _GROUP_SIZES, _NOT_FOR_TMA, _NEGATIVE_STRIDE_METADATA = 160, 161, 132
 LARGEST = 2**31 - 16385  # of an extent, as the header says
 _WRAPPING = 2**62 + 16  # a leading dimension that 64 bits hold, and not its bytes; modulo 2^64 they are few
 ROOM = 1 << 40  # bytes of a workspace
+_TMA_STRIDE, _TMA_STEP = 1 << 40, 16  # bytes: strides of a tensor map are less, and multiples of the other
 _SCALARS, _C = 0x900000, 3 << 20
 # Of cudaError_t.
 _INVALID_VALUE, _NO_DRIVER, _NO_DEVICE, NO_IMAGE, _BAD_PTX = 1, 35, 100, 209, 222
@@ -238,6 +239,7 @@ class Calls:
         apart = {"batch": 2, **strides, "batch_stride_d": 1 << 30}
         for name in "abd":
             cases += [self._negative(name, apart), Case(Status.SUCCESS, {f"batch_stride_{name}": -16})]
+        cases += self._far_apart(apart)
         if self.has_pointers:
             cases += self._lines_of_groups()
         elif self.task.product.spec.grouped:
@@ -257,6 +259,24 @@ class Calls:
         elif self.task.product.takes_workspace:
             cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
+
+    def _far_apart(self, apart: Mapping[str, float]) -> list[Case]:
+        """Strides that no tensor map has, and the longest that one has, where A and B are loaded by TMA alone. apart: a batch."""
+        cases: list[Case] = []
+        if not self.task.product.loads_by_tma_alone:
+            return cases
+        for name in "ab":
+            size = getattr(self.data, name).view.itemsize
+            end, step = _TMA_STRIDE // size, _TMA_STEP // size
+            of_one = self.has_pointers or (self.stacked and name == "a")  # no stride of a batch is read
+            strides: dict[str, tuple[str, Mapping[str, float]]] = {f"ld{name}": ("lines", {})}
+            if not of_one:
+                strides[f"batch_stride_{name}"] = "matrices", apart
+            for member, (what, batch) in strides.items():
+                says = f"{member} is {end}, of {size} bytes each; TMA addresses {what} of {name.upper()}"
+                cases.append(Case(Status[f"FAR_APART_{name.upper()}"], {**batch, member: end}, says=says))
+                cases.append(Case(Status.SUCCESS, {**batch, member: end - step}))
+        return cases
 
     def _lines_of_groups(self) -> list[Case]:
         """A leading dimension is read unless each group has its own; TMA loads A and B."""
