@@ -9,8 +9,10 @@ import yaml
 
 from mmagen.families import plan
 from mmagen.spec.load import load
+from mmagen.spec.model import Problem
 from mmagen.verify.emulated.interface_calls import Calls
 from mmagen.verify.emulated.statuses import Status
+from mmagen.verify.emulated.task import Task
 
 SPEC = {
     "mmagen": 1,
@@ -39,3 +41,16 @@ def test_each_scalar_of_an_epilogue_is_asked_about_by_itself(operations, asked):
     of = plan(load(yaml.safe_dump(SPEC | ({"epilogue": operations} if operations else {})), "g.yaml").spec)
     calls = Calls(SimpleNamespace(product=of, plan=of, library=None))
     assert {one.status for one in calls._scalars()} - {Status.SUCCESS} == asked
+
+
+@pytest.mark.parametrize("out", ["e4m3", "f16", "f32"])
+@pytest.mark.parametrize("major", ["M", "N"])
+def test_tma_can_address_the_second_matrices_of_a_good_call(out, major):
+    """Else a good call is one of those for which the host code goes on in another way."""
+    own = {"atom": "SM90_64x64x32_F32E4M3E4M3_SS_TN", "atoms_layout": [1, 1, 1], "layout": "TN"}
+    operations = [{"add": "first"}, {"multiply": "second"}, {"add": "third", "type": "u8"}, {"cast": out, "major": major}]
+    of = plan(load(yaml.safe_dump(SPEC | own | {"epilogue": operations}), "g.yaml").spec)
+    calls = Calls(Task(of, None, Problem(shape=(256, 192, 128)), "zeros", 1))
+    call = calls.struct.from_buffer_copy(calls.good)
+    lines = [getattr(call, f"ld_{name}") for name in ("first", "second", "third")]
+    assert len({*lines, call.ldd}) == 4 and not any(line % 16 for line in lines)
