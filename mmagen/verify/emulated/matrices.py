@@ -90,7 +90,8 @@ def further_matrices(
     plan: ProductPlan, problem: Problem, numbers: Mapping[str, int | float], *, packed: bool = False
 ) -> dict[str, Matrix]:
     """Memory for the plan's further tensors, each with a leading dimension and a batch stride of its own. TMA can address
-    them where it can address D. packed: without padding."""
+    those with a leading dimension where it can address D, but for the batch stride, which is odd if that of C is. packed: without
+    padding."""
     extents = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
     extents |= {name: int(value) for name, value in numbers.items()}
     single = _single(plan, problem)
@@ -98,10 +99,13 @@ def further_matrices(
     for place, one in enumerate(plan.arguments.tensors, 1):
         offset = problem.offset if one.aligned_to <= one.element.bytes else 0
         pad = problem.ld_pad + _WHOLE * place if one.pitched and not packed else 0
-        shape = one.rows.value(extents), one.columns.value(extents)
+        rows, columns = one.rows.value(extents), one.columns.value(extents)
         batch = problem.batch if one.batched else 1
         stride = None if one.batched and one.name not in single else 0
-        made[one.name] = empty(one.element.word, *shape, batch, one.columns_contiguous, pad, offset, stride)
+        if stride is None and one.pitched and one.aligned_to <= one.element.bytes and (problem.batch_stride_c or 0) % 2:
+            inner, outer = (columns, rows) if one.columns_contiguous else (rows, columns)
+            stride = outer * (inner + pad) + _WHOLE | 1
+        made[one.name] = empty(one.element.word, rows, columns, batch, one.columns_contiguous, pad, offset, stride)
     return made
 
 
