@@ -253,6 +253,27 @@ def test_work_that_a_larger_workspace_adds_is_seen(exact, larger, differs):
     assert host.uses_more(task, b"", b"", len(exact)) == differs
 
 
+class Padded(Scripted):
+    """Answers each call with a launch, whose parameters are a number of the call and what the call before has left in their
+    padding."""
+
+    def __init__(self, number_of):
+        super().__init__()
+        self.number_of = number_of
+
+    def ask(self, device, kernels, directives):
+        reply = super().ask(device, kernels, directives)
+        params = (bytes([self.number_of(at)] * 8) + bytes([at > 0] * 8) for at in range(directives.count("call")))
+        launches = [replace(reply.launches[0], params=one) for one in params]
+        return replace(reply, launches=launches, values=[0] * len(launches), left=[0] * len(launches))
+
+
+@pytest.mark.parametrize(("number_of", "anew"), [(lambda at: at, True), (lambda at: 1, False)])
+def test_padding_is_no_number_that_each_launch_draws(number_of, anew):
+    task = task_of(STREAMING, Problem(shape=(64, 64, 64)))
+    assert host.draws_anew(replace(task, ptx=replace(PTX_OF_IT, host=Padded(number_of))), b"") == anew
+
+
 @pytest.mark.parametrize(("keys", "clusters"), [(MMA_SYNC, [1 << 24, 2]), (STREAMING, [3])])
 def test_few_clusters_are_resident(keys, clusters):
     answering = Scripted()

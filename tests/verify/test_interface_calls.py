@@ -63,3 +63,16 @@ def test_where_tma_alone_loads_strides_that_it_cannot_have_are_asked_about(spec,
     assert {one.says.partition(" is ")[0] for one in refused} == members == {[*one.changes][-1] for one in refused}
     longest = {[*one.changes][-1]: [*one.changes.values()][-1] for one in cases if one.status == Status.SUCCESS}
     assert longest == {[*one.changes][-1]: [*one.changes.values()][-1] - 8 for one in refused}, "16 bytes less"
+
+
+@pytest.mark.parametrize("out", ["e4m3", "f16", "f32"])
+@pytest.mark.parametrize("major", ["M", "N"])
+def test_tma_can_address_the_second_matrices_of_a_good_call(out, major):
+    """Else a good call is one of those for which the host code goes on in another way."""
+    own = {"atom": "SM90_64x64x32_F32E4M3E4M3_SS_TN", "atoms_layout": [1, 1, 1], "layout": "TN"}
+    operations = [{"add": "first"}, {"multiply": "second"}, {"add": "third", "type": "u8"}, {"cast": out, "major": major}]
+    of = plan(load(yaml.safe_dump(SPEC | own | {"epilogue": operations}), "g.yaml").spec)
+    calls = Calls(Task(of, None, Problem(shape=(256, 192, 128)), "zeros", 1))
+    call = calls.struct.from_buffer_copy(calls.good)
+    lines = [getattr(call, f"ld_{name}") for name in ("first", "second", "third")]
+    assert len({*lines, call.ldd}) == 4 and not any(line % 16 for line in lines)

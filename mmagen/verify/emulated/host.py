@@ -86,18 +86,17 @@ def launches_of_call(task: Task, arguments: bytes) -> tuple[CapturedLaunch, ...]
 
 
 def uses_more(task: Task, arguments: bytes, more: bytes, count: int) -> bool:
-    """Do the launches of NAME_run, `count` of them with `arguments`, differ when it is called with `more`? What each launch draws
-    anew does not count: a word of a parameter that differs between two calls with the same struct."""
+    """Do the launches of NAME_run, `count` of them with `arguments`, differ when it is called with `more`?"""
     found = _repeated(task, arguments, more, arguments)
-    if len(found) != 3 * count:
-        return True
-    return any(map(is_other, found[:count], found[count : 2 * count], found[2 * count :]))
+    return len(found) != 3 * count or are_other(found[:count], found[count : 2 * count], found[2 * count :])
 
 
 def draws_anew(task: Task, arguments: bytes) -> bool:
-    """Do the parameters of two calls with this struct differ?"""
-    found = _repeated(task, arguments, arguments)
-    return [one.params for one in found[: len(found) // 2]] != [one.params for one in found[len(found) // 2 :]]
+    """Do the parameters of two calls with this struct differ? Of the calls after the first: what the padding of a parameter has is
+    what the call before has left on the stack."""
+    found = _repeated(task, arguments, arguments, arguments)
+    count = len(found) // 3
+    return [one.params for one in found[count : 2 * count]] != [one.params for one in found[2 * count :]]
 
 
 def launches_alike(task: Task, arguments: bytes, others: bytes) -> bool:
@@ -125,8 +124,13 @@ def _repeated(task: Task, *structs: bytes) -> list[CapturedLaunch]:
     return _ask(task, sharing(task), calls).launches
 
 
-def is_other(first: CapturedLaunch, other: CapturedLaunch, again: CapturedLaunch) -> bool:
-    """Does a launch differ from that of the same call, `first` and `again`, in more than the words that each draws anew?"""
+def are_other(first: Sequence[CapturedLaunch], other: Sequence[CapturedLaunch], again: Sequence[CapturedLaunch]) -> bool:
+    """Do the launches of a call differ from those of two calls with the same struct, `first` and `again`? What differs between
+    these two does not count: numbers that each launch draws, and the padding of parameters, which nothing sets."""
+    return not len(first) == len(other) == len(again) or any(map(_is_other, first, other, again))
+
+
+def _is_other(first: CapturedLaunch, other: CapturedLaunch, again: CapturedLaunch) -> bool:
     if replace(first, params=b"") != replace(other, params=b"") or len(first.params) != len(other.params):
         return True
     places = range(0, len(first.params), _WORD)

@@ -19,7 +19,7 @@ from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, HostT
 from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated.host import is_other
+from mmagen.verify.emulated.host import are_other
 from mmagen.verify.emulated.interface_calls import NO_IMAGE, ROOM, Calls, Case
 from mmagen.verify.emulated.statuses import Status
 from mmagen.verify.emulated.task import Task
@@ -138,13 +138,17 @@ class Interface:
 
     def _about_no_workspace(self) -> list[str]:
         """A workspace that is NULL has no bytes, whatever the call says."""
-        if self.task.product.needs_workspace:
+        product = self.task.product
+        if product.needs_workspace:
             return []  # such a call is refused
-        long: dict[str, float] = {"k": 1 << 13, "lda": 1 << 13, "ldb": 1 << 13} if self.task.product.any_shape else {}
-        calls = [self.calls.arguments(long | {"workspace": 0, "workspace_bytes": size}) for size in (0, ROOM)]
-        replies = [self.ask(call(self.task.run_symbol, one, _STREAM), clusters=_FEW_CLUSTERS) for one in calls]
-        made = [[(one.entry, one.grid, one.params) for one in reply.launches] for reply in replies]
-        return [] if made[0] == made[1] else ["launches without a workspace that depend on its bytes"]
+        long: dict[str, float] = {}
+        if product.any_shape:  # so that parts of K, or shared tiles, pay
+            lines = ["lda", "ldb", *(f"ld_{one.name}" for one in product.arguments.tensors if one.pitched)]
+            long = dict.fromkeys(["k", *lines], 1 << 13)
+        none, some = (self.calls.arguments(long | {"workspace": 0, "workspace_bytes": size}) for size in (0, ROOM))
+        first, other, again = self.launches((none, some, none), self.task.run_symbol, _FEW_CLUSTERS)
+        found = [] if first else ["no launch without a workspace"]
+        return found + (["launches without a workspace that depend on its bytes"] if are_other(first, other, again) else [])
 
     def _about_calls_before(self) -> list[str]:
         """What a call launches does not depend on the calls before it, be it that one argument differs or another."""
@@ -162,17 +166,16 @@ class Interface:
             # What is kept of a call may go by one argument alone: the last of the five has it in common with the one before.
             ordered = [(good, good, other, good), (other, other, elsewhere, good, other)]
             made = [self.launches(calls, self.task.run_symbol) for calls in ordered]
-            alike = all(len(first) == len(again) == len(last) for first, again, *_, last in made)
-            if not alike or any(any(map(is_other, first, last, again)) for first, again, *_, last in made):
+            if any(are_other(first, last, again) for first, again, *_, last in made):
                 found.append(f"launches that depend on the call before, which had other {what}")
         return found
 
-    def launches(self, structs: Sequence[bytes], run: str) -> list[list[CapturedLaunch]]:
+    def launches(self, structs: Sequence[bytes], run: str, clusters: int = _CLUSTERS) -> list[list[CapturedLaunch]]:
         """Those of the calls of the function `run` with these structs, one after another in a process; as if all had the same
-        stream."""
+        stream. clusters: as of `ask`."""
         streams = [_STREAM + at for at in range(len(structs))]
         calls = zip(structs, streams, strict=True)
-        reply = self.ask([word for struct, stream in calls for word in call(run, struct, stream)])
+        reply = self.ask([word for struct, stream in calls for word in call(run, struct, stream)], clusters)
         return [[replace(one, stream=_STREAM) for one in _on(reply, stream)] for stream in streams]
 
     def ask(self, directives: list[str], clusters: int = _CLUSTERS, known: Collection[str] | None = None) -> Reply:

@@ -14,6 +14,7 @@ from typing import cast
 
 from mmagen.families import family_of
 from mmagen.plan.arguments import Tensor
+from mmagen.plan.countable import MOST
 from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
@@ -26,7 +27,7 @@ from mmagen.verify.emulated.product import allocated, results
 from mmagen.verify.emulated.task import Task
 
 _FAR = 1 << 16  # rows and columns before the tile, at least
-_TILES = 1 << 28  # at most
+_TILES = 1 << 28  # of clusters, at most
 _BLOCK = 128  # rows or columns
 _INSIDE = 16  # rows and columns of the tile that are inside of D
 _ROUNDS = 4  # of the stages
@@ -44,14 +45,16 @@ class LastTile:
 
 
 def last_tile(plan: GemmPlan, offset: int) -> LastTile:
-    """Of a batch with as many matrices as make about _TILES tiles. offset: of the first elements, as a problem has it."""
+    """Of a batch with as many matrices as make about _TILES tiles of clusters, or of clusters of 16 CTAs about as many tiles as a
+    call may have. offset: of the first elements, as a problem has it."""
     of_cluster = [extent * count for extent, count in zip(plan.tile_of_d, plan.cluster_of_d, strict=False)]
     before = [_tiles_before(extent) for extent in of_cluster]
     m_start, n_start = (count * extent for count, extent in zip(before, of_cluster, strict=True))
     m, n = (min(_INSIDE, extent) for extent in plan.tile_of_d[:2])
     k = plan.tile[2] * plan.scheduler.split_k * (_UNALIGNED if offset else _ROUNDS * plan.stages)
     pad = -(-max(m_start, n_start) // _INSIDE) * _INSIDE
-    batch = _TILES // math.prod(count + 1 for count in before)
+    of_matrix = math.prod(count + 1 for count in before)
+    batch = min(_TILES // of_matrix, MOST // (of_matrix * plan.scheduler.cluster_ctas))
     (part,) = as_applied(plan.spec, (Problem(shape=(m, n, k), ld_pad=pad, offset=offset, beta=1.0),))
     problem = part.model_copy(update={"shape": (m_start + m, n_start + n, k), "batch": batch})
     return LastTile(problem, part)

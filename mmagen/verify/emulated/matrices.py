@@ -13,6 +13,8 @@ from mmagen.verify.emulated.formats import EXACT_INTEGERS, as_stored
 from mmagen.verify.emulated.matrix import Draw, Matrix, Operands, empty, put, put_source
 from mmagen.verify.emulated.parts import parts_of
 
+_WHOLE = 16  # elements: lines so much longer begin at multiples of 16 bytes, whatever their type, where they did before
+
 
 def draw_of(plan: ProductPlan, problem: Problem, distribution: str) -> Draw:
     """The inputs of a problem, by the rules of mma.ranges."""
@@ -87,7 +89,8 @@ def shapes_of(plan: ProductPlan, problem: Problem) -> dict[str, tuple[int, int]]
 def further_matrices(
     plan: ProductPlan, problem: Problem, numbers: Mapping[str, int | float], *, packed: bool = False
 ) -> dict[str, Matrix]:
-    """Memory for the plan's further tensors, each with a leading dimension and a batch stride of its own. packed: without
+    """Memory for the plan's further tensors, each with a leading dimension and a batch stride of its own. TMA can address
+    those with a leading dimension where it can address D, but for the batch stride, which is odd if that of C is. packed: without
     padding."""
     extents = {"m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch}
     extents |= {name: int(value) for name, value in numbers.items()}
@@ -95,11 +98,14 @@ def further_matrices(
     made = {}
     for place, one in enumerate(plan.arguments.tensors, 1):
         offset = problem.offset if one.aligned_to <= one.element.bytes else 0
-        pad = problem.ld_pad + 8 * place if one.pitched and not packed else 0
-        shape = one.rows.value(extents), one.columns.value(extents)
+        pad = problem.ld_pad + _WHOLE * place if one.pitched and not packed else 0
+        rows, columns = one.rows.value(extents), one.columns.value(extents)
         batch = problem.batch if one.batched else 1
         stride = None if one.batched and one.name not in single else 0
-        made[one.name] = empty(one.element.word, *shape, batch, one.columns_contiguous, pad, offset, stride)
+        if stride is None and one.pitched and one.aligned_to <= one.element.bytes and (problem.batch_stride_c or 0) % 2:
+            inner, outer = (columns, rows) if one.columns_contiguous else (rows, columns)
+            stride = outer * (inner + pad) + _WHOLE | 1
+        made[one.name] = empty(one.element.word, rows, columns, batch, one.columns_contiguous, pad, offset, stride)
     return made
 
 

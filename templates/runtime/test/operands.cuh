@@ -98,7 +98,7 @@ struct FurtherTensor {
 inline int64_t ceil_div(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
 
 /// One of rows x cols elements of type T, for each matrix of the batch. pitched: it has a leading dimension. place: in the
-/// list, for a leading dimension of its own.
+/// list, for a leading dimension of its own; TMA can address it where it can address D.
 template <class T>
 FurtherTensor further_tensor(Problem const& problem, int place, int64_t rows, int64_t cols, bool cols_contiguous, bool pitched,
                              bool batched, bool updated) {
@@ -108,7 +108,7 @@ FurtherTensor further_tensor(Problem const& problem, int place, int64_t rows, in
   shape.batch = batched ? problem.batch : 1;
   shape.cols_contiguous = cols_contiguous;
   shape.element_bytes = sizeof(typename T::Storage);
-  int64_t const pad = pitched ? problem.ld_pad + 8 * (place + 1) : 0;
+  int64_t const pad = pitched ? problem.ld_pad + 16 * (place + 1) : 0;
   return {shape, T::kPoisonByte, pad, problem.offset, reach_of_c<T>(), updated, &fill_matrix<T>, false, !batched};
 }
 
