@@ -162,6 +162,13 @@ struct Sm90EpilogueTma {
     for (int i = 0; i < cute::min(kBuffers, kOfSplit); ++i) { load_slice(params, mine, tile, i, slices); }
   }
 
+  /// act(Int<0>{}), act(Int<1>{}), and so on. Not cute::for_each, of which the compiler makes a function if there are many
+  /// slices: the accumulators would be in local memory, and wgmma writes its results to registers only.
+  template <class Act, int... kSlice>
+  CUTE_DEVICE static void each_slice(cute::int_sequence<kSlice...>, Act const& act) {
+    (act(cute::Int<kSlice>{}), ...);
+  }
+
   /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
   /// TiledMMA; `warp`: among all warps that store, for the buffers.
   /// TMA stores slices that are inside D; slices of a group's tile that end beyond the group are stored by the threads.
@@ -179,7 +186,7 @@ struct Sm90EpilogueTma {
     auto const& to = tile.outputs(params);
     int const lane = mine.lane;
 
-    for_each(make_int_sequence<kSlices>{}, [&](auto slice) {
+    each_slice(make_int_sequence<kSlices>{}, [&](auto slice) {
       constexpr int kSlice = decltype(slice)::value;
       constexpr int kPart = kSlice % kSlicesOfAtom;
       constexpr int kN = kSlice / kSlicesOfAtom % kCountN;
