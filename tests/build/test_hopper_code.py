@@ -25,7 +25,7 @@ from tests.support.selection import representatives
 pytestmark = pytest.mark.nvcc
 
 # Project and translation unit -> its wgmma. Each takes nvcc ten seconds: a cooperative kernel with stream K, one for few
-# rows with boxes brought into L2 ahead, pingpong with two wgmmas in M, one of each other family of types, and one with many slices.
+# rows with boxes brought into L2 ahead, pingpong with two wgmmas in M, one of each other family of types, and two with many slices.
 UNITS = {
     ("sm90_gemm_bf16_rules", "large"): "HGMMA",
     ("sm90_gemm_bf16_rules", "small_m"): "HGMMA",
@@ -33,6 +33,7 @@ UNITS = {
     ("sm90_gemm_e4m3", "mid"): "QGMMA",
     ("sm90_gemm_s8", "large"): "IGMMA",
     ("pointers_slices", "pointers_slices"): "QGMMA",
+    ("operations_240", "operations_240"): "HGMMA",
 }
 _IN_EVERY_RUN = ("sm90_gemm_bf16_rules-small_m", "sm90_gemm_e4m3-mid", "pointers_slices")
 # As in a project's CMakeLists.txt, and with -v.

@@ -14,6 +14,7 @@ from typing import cast
 
 from mmagen.families import family_of
 from mmagen.plan.arguments import Tensor
+from mmagen.plan.copies import by_threads
 from mmagen.plan.countable import MOST
 from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import GemmPlan, ProductPlan
@@ -77,7 +78,10 @@ def check(task: Task) -> dict[str, object]:
     if plan.needs_workspace or plan.scheduler.grouped or not all(map(_has_part, plan.arguments.tensors)):
         return {}
     # Vectors of unaligned lines along M or N begin with elements before the part.
-    offsets = (0, 1) if plan.majors[:2] == ("K", "K") else (0,)
+    # A library loads them in the tile of one of its kernels.
+    loader = task.library.kernels[by_threads(task.library.kernels)] if task.library else plan
+    along_k = plan.majors[:2] == ("K", "K") and loader.tile_of_d == plan.tile_of_d
+    offsets = (0, 1) if along_k else (0,)
     tiles = [last_tile(plan, offset) for offset in offsets]
     known = [one for one in tiles if not any(family_of(plan).problem_faults(plan, (one.part,)))]
     outcomes = (_outcome(task, one) for one in known)

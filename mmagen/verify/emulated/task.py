@@ -45,6 +45,14 @@ class Task:
         return choose(self.library, self.problem, self.workspace).name if self.library else ""
 
     @property
+    def named(self) -> frozenset[str]:
+        """The configs that NAME_config_name may name. Where another config runs than the library chooses, the call has the
+        workspace of that config alone, which may be too small for copies of the operands."""
+        if not self.library or self._is_chosen:
+            return frozenset({self.chosen})
+        return frozenset({self.chosen, choose(self.library, self.problem, self.workspace, room=False).name})
+
+    @property
     def kernel_name(self) -> str:
         """The kernel among all projects of a run: the project's name, and the config's."""
         return f"{(self.library or self.plan).name} {self.config}"

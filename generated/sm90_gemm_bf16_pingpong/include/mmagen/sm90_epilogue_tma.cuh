@@ -162,12 +162,19 @@ struct Sm90EpilogueTma {
     for (int i = 0; i < cute::min(kBuffers, kOfSplit); ++i) { load_slice(params, mine, tile, i, slices); }
   }
 
-  /// act(Int<0>{}), act(Int<1>{}), and so on. Not cute::for_each, of which the compiler makes a function if there are many
-  /// slices: the accumulators would be in local memory, and wgmma writes its results to registers only.
+  /// act(Int<0>{}), act(Int<1>{}), and so on. Not cute::for_each, of which the compiler makes a function if it becomes long:
+  /// the accumulators would be in local memory, and wgmma writes its results to registers only.
   template <class Act, int... kSlice>
   CUTE_DEVICE static void each_slice(cute::int_sequence<kSlice...>, Act const& act) {
-    (act(cute::Int<kSlice>{}), ...);
+    (store_slice<(sizeof...(kSlice) > kMostTogether)>(cute::Int<kSlice>{}, act), ...);
   }
+  /// kAlone: the compiler does not optimize across slices. Of many it takes minutes, and more memory than most machines have.
+  template <bool kAlone, class Slice, class Act>
+  CUTE_DEVICE static void store_slice(Slice slice, Act const& act) {
+    act(slice);
+    if constexpr (kAlone) { asm volatile("" ::: "memory"); }
+  }
+  static constexpr int kMostTogether = 8;
 
   /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
   /// TiledMMA; `warp`: among all warps that store, for the buffers.
