@@ -97,9 +97,8 @@ def _stride(problem: Problem, place: int) -> int | None:
 def _copied_bytes(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence[bool]) -> float | None:
     """Bytes of copies, if copies_pay() for the library's kernel without TMA, else None."""
     lender = plan.configs[by_threads(plan.kernels)].plan if plan.configs else plan
-    whole = replace(
-        lender, scheduler=replace(lender.scheduler, tile_n=0)
-    )  # which it loads, whatever launches of its kernel compute
+    # It loads whole tiles, whatever launches of its kernel compute.
+    whole = replace(lender, scheduler=replace(lender.scheduler, tile_n=0))
     tile_m, tile_n, tile_k = whole.tile_of_d
     size = KernelShape.of(plan).bytes[0]
     along = _along(plan, call)
