@@ -29,32 +29,23 @@ class _Move:
 def unused_reads(entry: Entry) -> dict[int, frozenset[int]]:
     """The index of an instruction -> the registers that it reads without a need."""
     moves: dict[int, list[_Move]] = {}
+    sources: dict[int, frozenset[Register]] = {}
     used: dict[int, int] = {}  # bits of bytes
     for i in entry.instructions:
         found = _moves(i)
         if found is not None:
-            moves[i.index] = found
-        reads = i.registers[0] if found is None else tuple(x for x in i.registers[0] if x not in {*_sources(i)})
-        for register in reads:
-            used[register.index] = _EVERY
-    if not moves:
-        return {}
+            moves[i.index], sources[i.index] = found, frozenset(_sources(i))
+        for register in i.registers[0]:
+            if register not in sources.get(i.index, ()):
+                used[register.index] = _EVERY
     waiting = [move for of in moves.values() for move in of]
-    while True:
-        left = [move for move in waiting if not _counts(move, used)]
-        if len(left) == len(waiting):
-            break
-        for move in waiting:
-            if _counts(move, used):
-                used[move.source] = used.get(move.source, 0) | 1 << move.of
-        waiting = left
-    result = {}
-    for i in entry.instructions:
-        if i.index in moves:
-            needed = {move.source for move in moves[i.index] if _counts(move, used)}
-            if unused := frozenset(x.index for x in _sources(i)) - needed:
-                result[i.index] = unused
-    return result
+    while counted := [move for move in waiting if _counts(move, used)]:
+        waiting = [move for move in waiting if not _counts(move, used)]
+        for move in counted:
+            used[move.source] = used.get(move.source, 0) | 1 << move.of
+    needed = {index: {move.source for move in of if _counts(move, used)} for index, of in moves.items()}
+    unused = {index: frozenset(x.index for x in of) - needed[index] for index, of in sources.items()}
+    return {index: registers for index, registers in unused.items() if registers}
 
 
 def _counts(move: _Move, used: dict[int, int]) -> bool:

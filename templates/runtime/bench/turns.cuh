@@ -2,11 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <utility>
 #include <vector>
+
+#include "timing.cuh"
 
 namespace mmagen::test {
 inline namespace v0_1 {
@@ -29,11 +32,6 @@ class Shuffler {
   std::mt19937_64 random_;
 };
 
-inline double median_of(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return (samples[(samples.size() - 1) / 2] + samples[samples.size() / 2]) / 2;
-}
-
 /// Medians of `rounds` samples, at least 1, of each candidate, one in each round. sample_ms(i) measures candidate i.
 template <class Sample>
 std::vector<double> medians_in_turns(std::size_t count, int rounds, uint64_t seed, Sample const& sample_ms) {
@@ -43,7 +41,7 @@ std::vector<double> medians_in_turns(std::size_t count, int rounds, uint64_t see
     for (std::size_t const i : shuffler.order(count)) { samples[i].push_back(sample_ms(i)); }
   }
   std::vector<double> medians;
-  for (std::vector<double> const& of : samples) { medians.push_back(median_of(of)); }
+  for (std::vector<double> const& of : samples) { medians.push_back(summarize(of).ms_median); }
   return medians;
 }
 
@@ -53,9 +51,11 @@ inline int fastest_of(std::vector<std::vector<double>> const& samples, std::vect
   std::size_t most = 1;
   for (std::vector<double> const& of : samples) { most = std::max(most, of.size()); }
   int best = -1;
+  double least = INFINITY;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     if (!may_win[i] || samples[i].size() < most) { continue; }
-    if (best < 0 || median_of(samples[i]) < median_of(samples[static_cast<std::size_t>(best)])) { best = static_cast<int>(i); }
+    double const median = summarize(samples[i]).ms_median;
+    if (median < least) { best = static_cast<int>(i), least = median; }
   }
   return best;
 }

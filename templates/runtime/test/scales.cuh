@@ -88,10 +88,12 @@ __global__ void fill_scales_kernel(Matrix matrix, Fill fill) {
     float const part = static_cast<float>(random >> 40) / (1 << 24);  // 0 .. 1
     int const exponents = static_cast<int>(log2f(static_cast<float>(fill.reach))) + 1;
     bool const any = fill.distribution == Distribution::kUniform;
-    int64_t const line = Of::kAlongK > 0 ? b * matrix.rows + row : b * matrix.cols + col;
-    // A single one is negative in one of the two checks, with uniform inputs or with small integers, and B's in the other.
-    bool const is_single = Of::kLines == 0 && Of::kAlongK == 0;
-    float const sign = !is_single ? sign_of_line(fill.seed, line) : (Of::kWhich + (any ? 1 : 0)) % 2 != 0 ? -1.0f : 1.0f;
+    float sign = 1.0f;
+    if constexpr (Of::kLines > 0 || Of::kAlongK > 0) {
+      sign = sign_of_line(fill.seed, Of::kAlongK > 0 ? b * matrix.rows + row : b * matrix.cols + col);
+    } else if ((Of::kWhich % 2 != 0) != any) {  // A's with uniform inputs, B's with small integers
+      sign = -1.0f;
+    }
     float const exponent = any ? -2.0f * part : floorf(part * static_cast<float>(exponents));
     data[matrix.offset(row, col, b)] = sign * exp2f(exponent);
   }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "record.cuh"
+#include "timing.cuh"
 
 namespace mmagen::test {
 inline namespace v0_1 {
@@ -176,18 +177,6 @@ inline DeviceFacts find_device(Nvml const& nvml) {
 
 /// Enqueues one launch on input set `set`; throws Failure when it is refused.
 using TimedLaunch = std::function<void(int set)>;
-
-struct Timing {
-  double ms_median = NAN, ms_min = NAN, ms_max = NAN;
-};
-
-inline Timing summarize(std::vector<double> samples) {
-  if (samples.empty()) { return {}; }
-  std::sort(samples.begin(), samples.end());
-  std::size_t const half = samples.size() / 2;
-  double const median = samples.size() % 2 == 1 ? samples[half] : 0.5 * (samples[half - 1] + samples[half]);
-  return {median, samples.front(), samples.back()};
-}
 
 inline constexpr double kMostSets = 8;
 

@@ -141,9 +141,8 @@ class Heat {
     }
   }
 
-  /// All that passed, in turns. Kernels slower than --within times the fastest candidate get no further samples; baselines,
-  /// than
-  /// --within times the fastest baseline.
+  /// All that passed, in turns. Kernels slower than --within times the fastest candidate get no further samples, nor do
+  /// baselines slower than --within times the fastest baseline.
   ClockReading time_all(Nvml const& nvml) {
     RotatingOperands<Subject> const sets(problem_, operands_.call(InPlace::kNo));
     sets.fill(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
@@ -152,6 +151,7 @@ class Heat {
       Runner const& runner = runners_[i];
       entrants_[i].launch = [this, &runner](int set) { runner(calls_[static_cast<std::size_t>(set)]); };
     }
+    baselines_from_ = entrants_.size();
     add_baselines();
     for (Entrant& entrant : entrants_) { prepare(&entrant); }
     ClockReading const clocks = time_rounds(nvml);
@@ -226,12 +226,29 @@ class Heat {
     return clocks;
   }
 
+  /// Leaves the first heuristic, and the fastest of those that were right and took part in all rounds: it may be the first too.
+  void settle_baselines() {
+    if (baselines_from_ == entrants_.size()) { return; }
+    std::vector<std::vector<double>> samples;
+    std::vector<bool> may_win;
+    for (std::size_t i = baselines_from_; i < entrants_.size(); ++i) {
+      samples.push_back(entrants_[i].samples);
+      may_win.push_back(entrants_[i].passed() && (i > baselines_from_ || first_is_right_));
+    }
+    int const fastest = fastest_of(samples, may_win);
+    entrants_.resize(baselines_from_ + 1);
+    if (fastest < 0) { return; }
+    Entrant best;
+    best.name = kLtBest;
+    best.samples = samples[static_cast<std::size_t>(fastest)];
+    entrants_.push_back(std::move(best));
+  }
+
 #if defined(MMAGEN_WITH_CUBLASLT)
   /// cuBLASLt's first heuristic, and those of its first eight that come close to the fastest: the rounds decide which of them
   /// is. If the fastest rounds sums of parts of K to the type of D, so that the result is less exact than it must be, those
   /// that do not.
   void add_baselines() {
-    baselines_from_ = entrants_.size();
     if (!std::is_same_v<typename Subject::Epilogue, LinearCombinationModel>) {
       missing_ = "no baseline: cuBLASLt is not called with the operations of this epilogue";
       return;
@@ -284,24 +301,6 @@ class Heat {
     return near;
   }
 
-  /// Leaves the first heuristic, and the fastest of those that were right and took part in all rounds: it may be the first too.
-  void settle_baselines() {
-    if (baselines_from_ == entrants_.size()) { return; }
-    std::vector<std::vector<double>> samples;
-    std::vector<bool> may_win;
-    for (std::size_t i = baselines_from_; i < entrants_.size(); ++i) {
-      samples.push_back(entrants_[i].samples);
-      may_win.push_back(entrants_[i].passed() && (i > baselines_from_ || first_is_right_));
-    }
-    int const fastest = fastest_of(samples, may_win);
-    entrants_.resize(baselines_from_ + 1);
-    if (fastest < 0) { return; }
-    Entrant best;
-    best.name = kLtBest;
-    best.samples = samples[static_cast<std::size_t>(fastest)];
-    entrants_.push_back(std::move(best));
-  }
-
   /// One that cannot be checked is not right.
   bool is_right(int heuristic) {
     announce(options_.json, problem_, "cublasLt", "verify");
@@ -316,17 +315,13 @@ class Heat {
   /// Equal to the kernels' result on small integers, or else within the bound on uniform inputs: it may add in another type.
   Outcome check_baseline(int heuristic) {
     if (known_.has_value()) {
-      if (uniform_inputs_) {
-        operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kSmallInt), options_.seed, stream_);
-      }
-      uniform_inputs_ = false;
+      operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kSmallInt), options_.seed, stream_);
       operands_.prepare_output(InPlace::kNo, stream_);
       lt_->run(operands_.call(InPlace::kNo), heuristic, stream_);
       check(cudaStreamSynchronize(stream_), "running cuBLASLt");
       if (operands_.d().checksum(stream_) == *known_) { return {}; }
     }
     operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
-    uniform_inputs_ = true;
     Runner const runner = [this, heuristic](Call const& call) { lt_->run(call, heuristic, stream_); };
     return judge_baseline<Subject>(runner, problem_, Distribution::kUniform, operands_, stream_);
   }
@@ -342,14 +337,8 @@ class Heat {
   static constexpr double kNear = 1.1;  // medians of three samples differ by less, even where power limits the clock
 
   std::unique_ptr<LtMatmul> lt_;
-  bool first_is_right_ = false;
-  bool uniform_inputs_ = false;  ///< does operands_ hold uniform inputs in place of small integers?
 #else
-  void add_baselines() {
-    baselines_from_ = entrants_.size();
-    missing_ = "no baseline: built without cuBLASLt";
-  }
-  void settle_baselines() {}
+  void add_baselines() { missing_ = "no baseline: built without cuBLASLt"; }
 #endif
 
   static constexpr double kMostLaunches = 1024;  // of one graph
@@ -362,6 +351,7 @@ class Heat {
   std::vector<Runner> runners_;
   std::vector<Entrant> entrants_;
   std::size_t baselines_from_ = 0;  ///< the first of entrants_ that is one of cuBLASLt's
+  bool first_is_right_ = false;     ///< was the result of cuBLASLt's first heuristic checked, and right?
   uint64_t inputs_ = 0;
   std::optional<uint64_t> known_;  ///< the checksum of the right D
   std::string missing_;
