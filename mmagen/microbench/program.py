@@ -21,7 +21,8 @@ from mmagen.core.process import Finished, capture
 from mmagen.core.progress import Progress
 from mmagen.core.reads import Reading, read_depfile
 from mmagen.families.peak.loops import Loop
-from mmagen.families.peak.unit import HEADERS, LOOP_HEADERS, header, header_files, unit
+from mmagen.families.peak.unit import unit
+from mmagen.generate.headers import with_headers
 from mmagen.microbench.measure import Program
 from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import compilers, include_folders, open_cache
@@ -31,6 +32,8 @@ from mmagen.toolchain.temporary import check_temporary_folder
 _WEIGHT_OF_LOOP, _FULL = 24, 5000
 _FLAGS = ("-std=c++17", "--expt-relaxed-constexpr", "-DNDEBUG", "-Xfatbin=-compress-all")
 _MAIN = '#include "mmagen/peak_main.cuh"\n\nint main(int argc, char** argv) { return mmagen::peak::peak_main(argc, argv); }\n'
+# Where with_headers() puts headers that are found through the include path.
+INCLUDES = ("include", "tests")
 _SERIALIZED = re.compile(r"wgmma.*serializ", re.IGNORECASE)
 
 
@@ -43,7 +46,8 @@ class _Site:
     compilers: Mapping[str, Any]
     scratch: Path
 
-    def key(self, headers: Sequence[str], *parts: str) -> str:
+    def key(self, kind: str, *texts: str) -> str:
+        """The cache's key of what comes of these translation units and their headers."""
         assert self.toolchain.cutlass
         facts = [
             __version__,
@@ -51,8 +55,9 @@ class _Site:
             self.toolchain.cutlass.version,
             self.target,
             _FLAGS,
-            _digest(headers),
-            parts,
+            kind,
+            texts,
+            {path: hashlib.sha256(content).hexdigest() for path, content in _headers(texts).items()},
         ]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -65,8 +70,7 @@ class _Site:
             self.toolchain.host_compiler.path,
             *_FLAGS,
             f"-gencode=arch=compute_{number},code=sm_{number}",
-            "-I",
-            self.scratch,
+            *(f"-I{self.scratch / folder}" for folder in INCLUDES),
             "-isystem",
             self.toolchain.cutlass.path,
             *arguments,
@@ -91,9 +95,9 @@ def build(
         cache = open_cache(toolchain, env)
         site = _Site(toolchain, target, env, cache, compilers(toolchain, env, cache.digests), Path(folder))
         parts = batches(loops)
-        if linked := cache.find("builds", site.key(HEADERS, "program", *map(unit, parts))):
+        if linked := cache.find("builds", site.key("program", _MAIN, *map(unit, parts))):
             return Program(linked.folder / "peak", warnings=tuple(linked.result["warnings"]))
-        lay_out(site.scratch)
+        lay_out(site.scratch, _MAIN, *map(unit, parts))
         program = _build(parts, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
         cache.close()
         return program
@@ -103,7 +107,7 @@ def _build(parts: Sequence[Sequence[Loop]], site: _Site, jobs: int, progress: Pr
     loops, count = sum(map(len, parts)), 0
     units: list[_Unit] = []
     with ThreadPoolExecutor(jobs) as pool:
-        main = pool.submit(_object, site, HEADERS, _MAIN, ())
+        main = pool.submit(_object, site, _MAIN, ())
         for done, made in enumerate(pool.map(lambda batch: _compile(batch, site), parts), 1):
             units += made
             count += sum(len(u.loops) for u in made)
@@ -122,7 +126,7 @@ def _build(parts: Sequence[Sequence[Loop]], site: _Site, jobs: int, progress: Pr
     if linked.exit_code != 0:
         raise BuildError(f"the peak program does not link:\n{linked.stderr or linked.stdout}")
     # Under what is in it: the next call tries again what did not compile.
-    key = site.key(HEADERS, "program", *(u.text for u in good))
+    key = site.key("program", _MAIN, *(u.text for u in good))
     read = {path: None for u in (main.result(), *good) for path in u.read}
     stored = {"programs": {"peak": "peak"}, "warnings": list(warnings)}
     entry = site.cache.keep("builds", key, stored, {"peak": program}, Reading(tuple(read), include_folders(site.env)))
@@ -144,15 +148,15 @@ class _Unit:
 
 def _compile(batch: Sequence[Loop], site: _Site) -> list[_Unit]:
     """The batch as one object; if it does not compile, it is halved until the faulty loop is alone."""
-    made = _object(site, LOOP_HEADERS, unit(batch), tuple(batch))
+    made = _object(site, unit(batch), tuple(batch))
     if not made.error or len(batch) == 1:
         return [made]
     half = len(batch) // 2
     return _compile(batch[:half], site) + _compile(batch[half:], site)
 
 
-def _object(site: _Site, headers: tuple[str, ...], text: str, loops: tuple[Loop, ...]) -> _Unit:
-    key = site.key(headers, "object", text)
+def _object(site: _Site, text: str, loops: tuple[Loop, ...]) -> _Unit:
+    key = site.key("object", text)
     if entry := site.cache.find("builds", key):
         return _of(entry, text, loops, 0.0)
     source, made = site.scratch / f"{key[:16]}.cu", site.scratch / f"{key[:16]}.o"
@@ -195,12 +199,14 @@ def batches(loops: Sequence[Loop]) -> list[list[Loop]]:
     return full + list(open_ones.values())
 
 
-def _digest(headers: Sequence[str]) -> str:
-    return hashlib.sha256(b"".join(map(header, headers))).hexdigest()
-
-
-def lay_out(folder: Path) -> None:
-    """Write header_files() below `folder`."""
-    (folder / "mmagen").mkdir()
-    for path, content in header_files().items():
+def lay_out(folder: Path, *texts: str) -> None:
+    """Write the headers that these translation units include, below the folders of `folder` that are in INCLUDES."""
+    for path, content in _headers(texts).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
+
+
+def _headers(texts: Sequence[str]) -> dict[str, bytes]:
+    """The closure of the `#include`s of these translation units over the runtime's headers."""
+    units = {f"{number}.cu": text.encode() for number, text in enumerate(texts)}
+    return {path: content for path, content in with_headers(units).items() if path not in units}

@@ -173,6 +173,6 @@ def test_a_peak_program_is_of_the_headers_as_they_are(place, monkeypatch):
 
 
 def _one_unit(batch, site):
-    from mmagen.microbench.program import LOOP_HEADERS, _object
+    from mmagen.microbench.program import _object
 
-    return [_object(site, LOOP_HEADERS, _KERNEL, ())]
+    return [_object(site, _KERNEL, ())]

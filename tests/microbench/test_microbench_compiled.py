@@ -100,16 +100,17 @@ def _emulated(folder):
 
 
 def _compile_batch(folder, toolchain, names, target):
-    program.lay_out(folder)
     found = [loops.loop(find(name), target) for name in names]
     headers = dict.fromkeys(header for loop in found for header in loop.headers)
     calls = "".join(f"  {loop.kernels[-1][2]}<<<1, 1>>>(x);\n" for loop in found)
-    (folder / "unit.cu").write_text(
+    unit = (
         "".join(f"#include <{header}>\n" for header in headers) + '#include "mmagen/fill_operands.cuh"\n'
         '#include "mmagen/register_loop.cuh"\n#include "mmagen/wgmma_loop.cuh"\nusing namespace mmagen::peak;\n'
         "void all(LoopArguments x) {\n"
         f"  fill_kernel<<<1, 1>>>(Element::kF16, Fill{{}}, 0, 0, 0, false, nullptr);\n{calls}}}\n"
     )
+    (folder / "unit.cu").write_text(unit)
+    program.lay_out(folder, unit)
     done = capture(
         [
             toolchain.nvcc.path,
@@ -118,8 +119,7 @@ def _compile_batch(folder, toolchain, names, target):
             "--expt-relaxed-constexpr",
             f"-arch={target}",
             "-ptx",
-            "-I",
-            folder,
+            *(f"-I{folder / name}" for name in program.INCLUDES),
             "-isystem",
             toolchain.cutlass.path,
             "-o",
