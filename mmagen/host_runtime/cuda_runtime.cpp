@@ -18,6 +18,10 @@ State& state() {
   return kept;
 }
 
+KernelAttributes& Kernel::attributes() {
+  return of_device.try_emplace(state().current, KernelAttributes{kDefaultSharedBytes - static_shared_bytes}).first->second;
+}
+
 void note_refusal(char const* function, int code, char const* reason) {
   std::fprintf(state().out, "refused %s %d %s\n", function, code, reason);
 }
@@ -68,18 +72,18 @@ Kernel* kernel_at(void const* host, char const* function) {
 uint64_t count(dim3 const& extent) { return uint64_t(extent.x) * extent.y * extent.z; }
 
 /// Is the shape of the cluster one that the device and the kernel allow?
-cudaError_t check_cluster_size(Kernel const& kernel, dim3 const& cluster, char const* function) {
+cudaError_t check_cluster_size(Kernel& kernel, dim3 const& cluster, char const* function) {
   uint64_t const ctas = count(cluster);
   if (ctas == 1) { return cudaSuccess; }
-  if (state().device.major < 9) { return refuse(cudaErrorNotSupported, function, "clusters need compute capability 9.0"); }
-  if (ctas == 0 || ctas > (kernel.large_clusters ? 16 : 8)) {
+  if (state().device().major < 9) { return refuse(cudaErrorNotSupported, function, "clusters need compute capability 9.0"); }
+  if (ctas == 0 || ctas > (kernel.attributes().large_clusters ? 16 : 8)) {
     return refuse(cudaErrorInvalidClusterSize, function, "a cluster of %llu CTAs; the kernel's attributes allow %d",
-                  (unsigned long long)ctas, kernel.large_clusters ? 16 : 8);
+                  (unsigned long long)ctas, kernel.attributes().large_clusters ? 16 : 8);
   }
   return cudaSuccess;
 }
 
-cudaError_t check_cluster(Kernel const& kernel, Launch const& launch, char const* function) {
+cudaError_t check_cluster(Kernel& kernel, Launch const& launch, char const* function) {
   dim3 const& grid = launch.grid;
   dim3 const& cluster = launch.cluster;
   cudaError_t const error = check_cluster_size(kernel, cluster, function);
@@ -92,7 +96,7 @@ cudaError_t check_cluster(Kernel const& kernel, Launch const& launch, char const
   return cudaSuccess;
 }
 
-cudaError_t check(Kernel const& kernel, Launch const& launch, char const* function) {
+cudaError_t check(Kernel& kernel, Launch const& launch, char const* function) {
   dim3 const& grid = launch.grid;
   dim3 const& block = launch.block;
   if (count(grid) == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
@@ -105,14 +109,14 @@ cudaError_t check(Kernel const& kernel, Launch const& launch, char const* functi
     return refuse(cudaErrorInvalidValue, function, "%llu threads; the kernel's __launch_bounds__ allow %d",
                   (unsigned long long)count(block), kernel.most_threads);
   }
-  if (launch.shared_bytes > size_t(kernel.allowed_shared_bytes)) {
+  if (launch.shared_bytes > size_t(kernel.attributes().allowed_shared_bytes)) {
     return refuse(cudaErrorInvalidValue, function, "%zu bytes of dynamic shared memory; cudaFuncSetAttribute has allowed %d",
-                  launch.shared_bytes, kernel.allowed_shared_bytes);
+                  launch.shared_bytes, kernel.attributes().allowed_shared_bytes);
   }
   return check_cluster(kernel, launch, function);
 }
 
-void print_launch(Kernel const& kernel, Launch const& launch, void** arguments) {
+void print_launch(Kernel& kernel, Launch const& launch, void** arguments) {
   std::vector<unsigned char> bytes;
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
     Parameter const& one = kernel.parameters[i];
@@ -217,16 +221,19 @@ cudaError_t cudaGetLastError() {
 cudaError_t cudaPeekAtLastError() { return last_error; }
 
 cudaError_t cudaGetDeviceCount(int* devices) {
-  *devices = 1;
+  *devices = int(state().devices.size());
   return injected("cudaGetDeviceCount");
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = state().current;
   return injected("cudaGetDevice");
 }
 cudaError_t cudaSetDevice(int device) {
-  if (device != 0) { return refuse(cudaErrorInvalidDevice, "cudaSetDevice", "there is no device %d", device); }
+  if (state().devices.count(device) == 0) {
+    return refuse(cudaErrorInvalidDevice, "cudaSetDevice", "there is no device %d", device);
+  }
   has_context = true;
+  state().current = device;
   return injected("cudaSetDevice");
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
@@ -241,21 +248,24 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 /// A capture does not survive it: on an H200 the launch behind it returned this error.
 cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) {
   if (state().capturing) { state().failures["launch"] = cudaErrorStreamCaptureInvalidated; }
-  *device = state().device_of_streams;
+  *device = state().device_of_streams < 0 ? state().current : state().device_of_streams;
   return injected("cudaStreamGetDevice");
 }
-/// Whatever an address is, it is memory of the device, but for one of which the test says otherwise.
+/// Whatever an address is, it is memory of the current device, but for one of which the test says otherwise.
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* pointer) {
   bool const foreign = pointer == state().foreign;
   *attributes = {};
   attributes->type = foreign && state().foreign_device < 0 ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
-  attributes->device = foreign ? state().foreign_device : 0;
+  attributes->device = foreign ? state().foreign_device : state().current;
   attributes->devicePointer = foreign ? nullptr : const_cast<void*>(pointer);
   return injected("cudaPointerGetAttributes");
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  if (device != 0) { return refuse(cudaErrorInvalidDevice, "cudaDeviceGetAttribute", "there is no device %d", device); }
-  Device const& here = state().device;
+  auto const found = state().devices.find(device);
+  if (found == state().devices.end()) {
+    return refuse(cudaErrorInvalidDevice, "cudaDeviceGetAttribute", "there is no device %d", device);
+  }
+  Device const& here = found->second;
   switch (attribute) {
     case cudaDevAttrComputeCapabilityMajor: *value = here.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = here.minor; break;
@@ -279,15 +289,15 @@ cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute attribute, 
   if (error != cudaSuccess) { return error; }
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
-      if (value < 0 || value > state().device.most_shared_bytes - kernel->static_shared_bytes) {
+      if (value < 0 || value > state().device().most_shared_bytes - kernel->static_shared_bytes) {
         return refuse(cudaErrorInvalidValue, "cudaFuncSetAttribute",
                       "%d bytes of dynamic shared memory beside %d static ones; sm_%d%d has %d", value,
-                      kernel->static_shared_bytes, state().device.major, state().device.minor,
-                      state().device.most_shared_bytes);
+                      kernel->static_shared_bytes, state().device().major, state().device().minor,
+                      state().device().most_shared_bytes);
       }
-      kernel->allowed_shared_bytes = value;
+      kernel->attributes().allowed_shared_bytes = value;
       return cudaSuccess;
-    case cudaFuncAttributeNonPortableClusterSizeAllowed: kernel->large_clusters = value != 0; return cudaSuccess;
+    case cudaFuncAttributeNonPortableClusterSizeAllowed: kernel->attributes().large_clusters = value != 0; return cudaSuccess;
     case cudaFuncAttributePreferredSharedMemoryCarveout: return cudaSuccess;
     default: return refuse(cudaErrorNotSupported, "cudaFuncSetAttribute", "attribute %d is not emulated", int(attribute));
   }
@@ -295,21 +305,21 @@ cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute attribute, 
 /// Registers and local memory are ptxas's to say: 0 here.
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void const* host) {
   has_context = true;
-  Kernel const* const kernel = kernel_at(host, "cudaFuncGetAttributes");
+  Kernel* const kernel = kernel_at(host, "cudaFuncGetAttributes");
   if (kernel == nullptr) { return last_error; }
   std::memset(attributes, 0, sizeof *attributes);
   attributes->sharedSizeBytes = size_t(kernel->static_shared_bytes);
   attributes->maxThreadsPerBlock = kernel->most_threads;
-  attributes->maxDynamicSharedSizeBytes = kernel->allowed_shared_bytes;
-  attributes->ptxVersion = 10 * state().device.major + state().device.minor;
+  attributes->maxDynamicSharedSizeBytes = kernel->attributes().allowed_shared_bytes;
+  attributes->ptxVersion = 10 * state().device().major + state().device().minor;
   return injected("cudaFuncGetAttributes");
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* ctas, void const* host, int threads,
                                                                    size_t shared_bytes, unsigned) {
   has_context = true;
-  Kernel const* const kernel = kernel_at(host, "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  Kernel* const kernel = kernel_at(host, "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   if (kernel == nullptr) { return last_error; }
-  *ctas = threads <= kernel->most_threads && shared_bytes <= size_t(kernel->allowed_shared_bytes) ? 1 : 0;
+  *ctas = threads <= kernel->most_threads && shared_bytes <= size_t(kernel->attributes().allowed_shared_bytes) ? 1 : 0;
   return injected("cudaOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, void const* host, int threads, size_t shared_bytes) {
@@ -317,13 +327,13 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, void const*
 }
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* host, cudaLaunchConfig_t const* config) {
   has_context = true;
-  Kernel const* const kernel = kernel_at(host, "cudaOccupancyMaxActiveClusters");
+  Kernel* const kernel = kernel_at(host, "cudaOccupancyMaxActiveClusters");
   if (kernel == nullptr) { return last_error; }
   Launch launch;
   cudaError_t error = read_config(*config, launch, "cudaOccupancyMaxActiveClusters");
   if (error == cudaSuccess) { error = check_cluster_size(*kernel, launch.cluster, "cudaOccupancyMaxActiveClusters"); }
   if (error != cudaSuccess) { return error; }
-  *clusters = launch.shared_bytes <= size_t(kernel->allowed_shared_bytes) ? state().device.resident_clusters : 0;
+  *clusters = launch.shared_bytes <= size_t(kernel->attributes().allowed_shared_bytes) ? state().device().resident_clusters : 0;
   return injected("cudaOccupancyMaxActiveClusters");
 }
 

@@ -6,10 +6,13 @@
 //   device MAJOR MINOR MULTIPROCESSORS SHARED_BYTES     the device that the runtime shows
 //   driver VERSION                                      what cudaDriverGetVersion answers; 0: there is no driver
 //   resident CLUSTERS                                   what cudaOccupancyMaxActiveClusters answers
+//   current DEVICE                                      the device that is current from now on, 0 at first, and that directives
+//                                                       are about; one that is new is as device 0
+//   reset                                               the current device is reset: attributes of kernels are gone
 //   kernel NAME THREADS SHARED_BYTES COUNT (OFFSET SIZE)...
 //                                                       of a PTX entry: .maxntid (0: none), static shared memory, parameters
 //   memory FIRST END                                    device addresses of the caller; see memory.cpp
-//   streams DEVICE                                      the device that streams are of; 0, the only one there is, if not said
+//   streams DEVICE                                      the device that streams are of; the current one if not said
 //   foreign ADDRESS DEVICE                              memory of another device, of the host where DEVICE is negative
 //   fail FUNCTION CODE                                  FUNCTION returns this cudaError_t from now on
 //   pending CODE                                        an error that somebody else has left behind
@@ -136,8 +139,6 @@ void declare_kernel(Words& words) {
   int const threads = int(words.number());
   if (threads > 0) { kernel.most_threads = threads; }
   kernel.static_shared_bytes = int(words.number());
-  // Dynamic and static shared memory together have the default until cudaFuncSetAttribute says more.
-  kernel.allowed_shared_bytes = kDefaultSharedBytes - kernel.static_shared_bytes;
   long long const count = words.number();
   for (long long i = 0; i < count; ++i) {
     size_t const offset = size_t(words.number());
@@ -151,14 +152,19 @@ void obey(Words& words, void* library) {
   while (!words.empty()) {
     std::string const verb = words.word();
     if (verb == "device") {
-      Device& device = state().device;
+      Device& device = state().device();
       for (int* field : {&device.major, &device.minor, &device.multiprocessors, &device.most_shared_bytes}) {
         *field = int(words.number());
       }
     } else if (verb == "driver") {
       state().driver_version = int(words.number());
     } else if (verb == "resident") {
-      state().device.resident_clusters = int(words.number());
+      state().device().resident_clusters = int(words.number());
+    } else if (verb == "current") {
+      state().current = int(words.number());
+      state().devices.try_emplace(state().current, state().devices[0]);
+    } else if (verb == "reset") {
+      for (auto& [name, kernel] : state().kernels) { kernel.of_device.erase(state().current); }
     } else if (verb == "kernel") {
       declare_kernel(words);
     } else if (verb == "memory") {

@@ -1,4 +1,4 @@
-// What the stand-in for the CUDA runtime knows: one device, the kernels of the library under test, and the errors to inject.
+// What the stand-in for the CUDA runtime knows: devices, the kernels of the library under test, and the errors to inject.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,29 +27,41 @@ struct Parameter {
   size_t offset, size;
 };
 
+/// What cudaFuncSetAttribute has set of a kernel on one device, until the device is reset.
+struct KernelAttributes {
+  int allowed_shared_bytes;
+  bool large_clusters = false;
+};
+
 struct Kernel {
   std::string name;     // of the PTX entry
   bool in_ptx = false;  // the caller said what the PTX declares
   int most_threads = 1024;
   int static_shared_bytes = 0;
   std::vector<Parameter> parameters;
-  int allowed_shared_bytes = kDefaultSharedBytes;
-  bool large_clusters = false;
+  std::map<int, KernelAttributes> of_device;
+
+  /// Those on the current device. Dynamic and static shared memory together have the default until a call says more.
+  KernelAttributes& attributes();
 };
 
 struct State {
-  Device device;
+  std::map<int, Device> devices{{0, {}}};
+  int current = 0;                                    // of these
   std::map<std::string, Kernel> kernels;              // by name
   std::map<void const*, std::string> kernel_of_host;  // address of the host function -> name
   int driver_version = CUDART_VERSION;                // 0: no driver
-  int device_of_streams = 0;
-  bool capturing = false;   // are streams being captured?
-  void* foreign = nullptr;  // an address that device 0 does not reach
+  int device_of_streams = -1;                         // < 0: the current one
+  bool capturing = false;                             // are streams being captured?
+  void* foreign = nullptr;                            // an address that the current device does not reach
   int foreign_device = 0;
   std::map<std::string, int> failures;  // function -> the cudaError_t that it returns
   bool has_memory = false;              // the caller keeps device memory and answers
   unsigned long long device_first = 0, device_end = 0;
   FILE* out = nullptr;
+
+  /// The current one.
+  Device& device() { return devices[current]; }
 
   /// Is that an address of device memory?
   bool is_device(unsigned long long address) const { return address >= device_first && address < device_end; }

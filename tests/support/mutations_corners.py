@@ -654,4 +654,28 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "params.batch_step_metadata = 1;",
         "the metadata of an A that a batch shares are looked for behind it",
     ),
+    (
+        "clusters_of_another_device",
+        "c2_stream",
+        "sm90_launch",
+        "clusters = device < kMostDevices ? known[device][ctas - 1]",
+        "clusters = device < kMostDevices ? known[0][ctas - 1]",
+        "a launch on device 1 has as many clusters as device 0 runs at once",
+    ),
+    (
+        "kernel_not_prepared_again_after_a_reset",
+        "c2_stream",
+        "sm90_launch",
+        "if (error != cudaErrorInvalidValue) { return status_of(error); }",
+        "if (error != cudaErrorUnknown) { return status_of(error); }",
+        "calls after a reset of the device fail",
+    ),
+    (
+        "error_of_a_launch_after_a_reset_left_behind",
+        "c2_stream",
+        "sm90_launch",
+        "  cudaGetLastError();\n  status = prepare_kernel<Config>();",
+        "  status = prepare_kernel<Config>();",
+        "a call that succeeds leaves an error in the runtime",
+    ),
 )

@@ -28,7 +28,7 @@ _LARGEST_STRUCT = 4096  # bytes, as interface.cuh says
 _CLUSTERS = 1 << 24
 _MORE_BYTES = 16
 _STREAM = 0x5000  # of a call; of the next one in the same process one more
-_FEW_CLUSTERS = 5  # which share a last wave
+_FEW_CLUSTERS, _FEWER_CLUSTERS = 5, 3  # which share a last wave
 _AT_ONCE = 100  # calls of a process, which takes them as words of its command line
 
 
@@ -48,6 +48,7 @@ class Interface:
         cases = self.calls.all()
         found = [case.told(got) for case, got in zip(cases, self._outcomes(cases), strict=True) if got != case.expected]
         found += self._about_memory() + self._about_copies() + self._about_no_workspace() + self._about_calls_before()
+        found += self._about_devices()
         return found + self._about_the_launch() + self._about_the_kernel() + self._about_texts()
 
     def _outcomes(self, cases: Sequence[Case]) -> list[tuple[int, ...] | str]:
@@ -168,6 +169,27 @@ class Interface:
             made = [self.launches(calls, self.task.run_symbol) for calls in ordered]
             if any(are_other(first, last, again) for first, again, *_, last in made):
                 found.append(f"launches that depend on the call before, which had other {what}")
+        return found
+
+    def _about_devices(self) -> list[str]:
+        """What a call launches on a device does not depend on calls on others before it, nor on a reset of the device."""
+        extents = {"m": 1 << 14, "n": 1 << 14, "k": 1 << 10, "batch": 1}
+        struct = self.calls.arguments(self.calls.packed(extents) if self.task.product.any_shape else {})
+        each = {0: _FEW_CLUSTERS, 1: _FEWER_CLUSTERS}
+        alone = {device: self.launches((struct, struct), self.task.run_symbol, count) for device, count in each.items()}
+        asked = [word for device, count in each.items() for word in ("current", str(device), "resident", str(count))]
+        made = ((0, ""), (1, ""), (0, ""), (1, "reset"), (0, ""), (0, "reset"), (1, ""))
+        for at, (device, before) in enumerate(made):
+            asked += ["current", str(device), *before.split(), *call(self.task.run_symbol, struct, _STREAM + at)]
+        reply = self.ask(asked)
+        found = []
+        for at, (device, before) in enumerate(made):
+            launches = [replace(one, stream=_STREAM) for one in _on(reply, _STREAM + at)]
+            outcome = f"call {at} of one device after another, of device {device}{' after a reset' if before else ''}"
+            if reply.values[at] != Status.SUCCESS or reply.left[at]:
+                found.append(f"{outcome}: status {reply.values[at]}, error left behind {reply.left[at]}")
+            elif are_other(alone[device][0], launches, alone[device][1]):
+                found.append(f"{outcome}: launches that are not those of a process with this device alone")
         return found
 
     def launches(self, structs: Sequence[bytes], run: str, clusters: int = _CLUSTERS) -> list[list[CapturedLaunch]]:

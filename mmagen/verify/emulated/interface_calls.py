@@ -215,14 +215,14 @@ class Calls:
         cases = [Case(Status.SUCCESS, changes, launches=0) for changes in nothing]
         cases += [Case(Status[f"NEGATIVE_{name.upper()}"], {name: -1}, says=f"{name} is -1") for name in one]
         most = dict.fromkeys("mn", LARGEST) | {"k": self.task.product.facts.most_k or LARGEST}
-        cases += [Case(Status.SUCCESS, self._packed(one | {name: most[name] - most[name] % one[name]})) for name in "mnk"]
+        cases += [Case(Status.SUCCESS, self.packed(one | {name: most[name] - most[name] % one[name]})) for name in "mnk"]
         if pairs > 1:
             odd = (1, 191, LARGEST)
-            cases += [Case(Status.ODD_N, self._packed(one | {"n": n}), says=f"n is {n}; each element of D") for n in odd]
+            cases += [Case(Status.ODD_N, self.packed(one | {"n": n}), says=f"n is {n}; each element of D") for n in odd]
         cases += [
             Case(
                 Status[f"TOO_LARGE_{name.upper()}"],
-                self._packed(one | {name: most[name] + 1}),
+                self.packed(one | {name: most[name] + 1}),
                 says=f"{name} is {most[name] + 1}, {most[name]} is the most",
             )
             for name in "mnk"
@@ -295,7 +295,7 @@ class Calls:
                 cases += [Case(Status.SUCCESS, {f"ld_{one.name}": ld, f"group_ld_{one.name}": _C}) for ld in wrong]
         return cases
 
-    def _packed(self, extents: dict[str, int]) -> dict[str, float]:
+    def packed(self, extents: dict[str, int]) -> dict[str, float]:
         """A call of these extents with the least leading dimensions that TMA takes."""
         plan = self.task.product
         members, rows = zip("abcd", (*plan.majors, plan.majors[2]), strict=True), {"M": "m", "N": "n", "K": "k"}
@@ -312,7 +312,7 @@ class Calls:
         assert most * 32 < 2**30 <= most * 33
 
         def call(x: str, k: int) -> dict[str, float]:
-            return room | self._packed(narrow | {x: LARGEST, "k": k})
+            return room | self.packed(narrow | {x: LARGEST, "k": k})
 
         longer = [Case(Status[f"TOO_LARGE_{x.upper()}"], call(x, least + 1)) for x in "mn"]
         return [*longer, *(Case(Status.SUCCESS, call(x, least)) for x in "mn")]
