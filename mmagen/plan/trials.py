@@ -88,7 +88,8 @@ def products(problem: Problem) -> int:
 
 
 _MOST_PARTS = 65  # k tiles, of a problem for parts of K
-_MOST_FAR = 2**40  # elements from the first to the last line along K: what is known of each takes 32 bytes of addresses in f32
+_MOST_FAR = 2**40  # elements from first to last lines: what is known of each takes 32 bytes of addresses in f32
+_FEW_LINES = 8  # of which the last begins before 2**32 if they lie FAR apart
 
 
 def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int) -> tuple[Problem, ...]:
@@ -128,7 +129,7 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     return whole, ragged, odd
 
 
-def copied_problems(tile: Tile, element_bytes: int) -> tuple[Problem, ...]:
+def copied_problems(tile: Tile, element_bytes: int, majors: tuple[str, str, str]) -> tuple[Problem, ...]:
     """A sum of operands that TMA cannot address, so long that their copy to a workspace pays. Their lines end after the first
     element of a vector, of which each other one is then a zero; along K these are the last of nine k tiles, so that copies have no
     padding. Lines lie far apart, and of a B that a batch shares there is one copy. Then a B that alone is copied."""
@@ -136,9 +137,19 @@ def copied_problems(tile: Tile, element_bytes: int) -> tuple[Problem, ...]:
     shape = (max(m - 15, 1), max(n - 15, 1), 9 * k - 16 // element_bytes + 1)
     alone = 9 * k * n + 8 // element_bytes
     return (
-        Problem(shape=shape, batch=2, batch_stride_b=0, ld_pad=FAR, offset=1, beta=1.0),
+        Problem(shape=shape, batch=2, batch_stride_b=0, ld_pad=_far_apart(shape, majors), offset=1, beta=1.0),
         Problem(shape=(16, n, 9 * k), batch=2, batch_stride_b=alone),
     )
+
+
+def _far_apart(shape: Tile, majors: tuple[str, str, str]) -> int:
+    """Elements between lines, so that offsets of 32 bits wrap around in each of A, B and D of more than a few lines. As many as
+    elsewhere (FAR), unless matrices of a batch of two with so many lines are not to be emulated."""
+    m, n, k = shape
+    lines = (m if majors[0] == "K" else k, n if majors[1] == "K" else k, m if majors[2] == "N" else n)
+    if 2 * sum(lines) * FAR <= _MOST_FAR:
+        return FAR
+    return -(-(2**32) // (64 * (min(one for one in lines if one > _FEW_LINES) - 1))) * 64
 
 
 def few_rows_problems(element_bytes: int) -> tuple[Problem, ...]:

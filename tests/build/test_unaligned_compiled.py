@@ -143,7 +143,7 @@ def test_with_a_workspace_operands_are_copied_to_rows_that_tma_can_address(offse
 @pytest.mark.parametrize("name", (SPEC, COPYING))
 def test_verify_has_a_problem_whose_operands_are_copied(name, compiled):
     made = compiled(name)
-    for problem in copied_problems(made.plan.tile_of_d, made.plan.operands[0].element.bytes):
+    for problem in copied_problems(made.plan.tile_of_d, made.plan.operands[0].element.bytes, made.plan.majors):
         assert _launches(made, problem)[1] == ["copy_operands", "sm90"]
 
 

@@ -56,3 +56,35 @@ def test_a_transposed_kernel_has_its_tile_along_the_other_modes():
     assert read(text_of(problem, **keys), "it.yaml")[0]
     (fault,) = read(text_of(problem, **keys, operands="swapped"), "it.yaml")[1]
     assert "2147483648 tiles of 16 x 128" in fault.what
+
+
+SPLIT = {**WGMMA, "tile": [128, 32, 64], "atoms_layout": [2, 1, 1], "split_k": 2}
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem", "says"),
+    [
+        (
+            SPLIT,
+            [1, 1, 1, 2**30],
+            "1073741824 tiles, each of a cluster of 2 CTAs; at most 2147483647 CTAs of a grid, e.g. a batch of",
+        ),
+        (SPLIT, [MOST, 32 * 65, 8], "tiles, each of a cluster of 2 CTAs; at most 2147483647 CTAs of a grid, e.g. 128 rows and"),
+        ({**SPLIT, "cluster": [1, 2]}, [1, 1, 1, 2**29], "536870912 tiles, each of a cluster of 4 CTAs; at most"),
+    ],
+    ids=("batch", "rows", "multicast"),
+)
+def test_more_ctas_than_a_grid_has_are_refused_and_mended(keys, problem, says):
+    text = text_of(problem, **keys)
+    plan, (fault,) = read(text, "it.yaml")
+    assert plan is None and fault.key == ("problems", 0) and says in f"{fault.what}; {fault.remedy}"
+    assert set(accepted_changes(text, "it.yaml")) == {"problems"}
+
+
+@pytest.mark.parametrize("keys", [{**SPLIT, "split_k": "auto"}, {**SPLIT, "split_k": 1, "cluster": [2, 1]}], ids=str)
+def test_a_kernel_that_launches_what_runs_at_once_has_no_such_limit(keys):
+    assert read(text_of([1, 1, 1, 2**30], **keys), "it.yaml")[0]
+
+
+def test_the_most_ctas_of_a_grid_are_accepted():
+    assert read(text_of([1, 1, 1, 2**30 - 1], **SPLIT), "it.yaml")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -97,6 +98,17 @@ def test_lines_of_d_that_a_reduction_stores_lie_far_apart(name):
 def test_lines_along_a_long_k_are_not_put_so_far_apart_that_addresses_run_out():
     for split in (split_k_problems((tile, tile, 64), (1, 1), 2, 0) for tile in (16, 32, 64, 128, 256)):
         assert all(problem.k * problem.ld_pad < 2**41 for problem in split)
+
+
+@pytest.mark.parametrize("majors", (("K", "K", "N"), ("M", "K", "N"), ("K", "N", "M"), ("M", "N", "M")), ids="".join)
+def test_lines_of_copies_are_far_apart_and_addresses_do_not_run_out(majors):
+    for m, n, k in itertools.product((8, 16, 64, 128, 512), (8, 16, 64, 256), (16, 64, 128, 512)):
+        problem, _ = copied_problems((m, n, k), 2, majors)
+        rows, columns, along = problem.shape
+        lines = (rows if majors[0] == "K" else along, columns if majors[1] == "K" else along)
+        lines += (rows if majors[2] == "N" else columns,)
+        assert all((one - 1) * problem.ld_pad >= 2**32 for one in lines if one > 8)
+        assert 2 * sum(lines) * problem.ld_pad <= 2**41
 
 
 def test_turns_take_two_rounds_of_the_stages_and_small_tiles_257():
@@ -213,7 +225,7 @@ def test_copies_end_without_padding():
     for name in ("sm90_gemm_bf16_tn", "sm90_gemm_e4m3_precise"):
         it = planned(SPECS / f"{name}.yaml")
         it = it.configs[0].plan if it.configs else it
-        problem, alone = copied_problems(it.tile_of_d, size := it.operands[0].element.bytes)
+        problem, alone = copied_problems(it.tile_of_d, size := it.operands[0].element.bytes, it.majors)
         assert problem.k * size % 16 == size and -(-problem.k * size // 16) * 16 % 128 == 0
         assert alone.batch_stride_b * size % 16 == 8 and alone.k * size % 16 == 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library, sparse
-from mmagen.families.wgmma import decisions, grouped, mixed, mixed_gemm, pieces, pieces_gemm, pointers, scaling
+from mmagen.families.wgmma import decisions, grid, grouped, mixed, mixed_gemm, pieces, pieces_gemm, pointers, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, NARROWER, USUAL, alternatives, several_widths
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
@@ -83,13 +83,17 @@ class WgmmaGemm:
         faults += wgmma_rules.faults(spec)
         if faults:
             raise SpecFaults(tuple(faults))
-        return planned(self.module, spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
+        made = planned(self.module, spec, sha, atom, tiling.tiled_mma(computed, atom), problems)
+        if too_many := tuple(grid.faults(made, problems)):
+            raise SpecFaults(too_many)
+        return made
 
     def problem_faults(self, plan: WgmmaGemmPlan, problems: Sequence[Problem]) -> Iterator[Fault]:
         yield from rules.problem_faults(plan.spec, plan.epilogue.scalar, problems)
         yield from operations.scalar_faults(plan.spec, problems)
         yield from _group_faults(plan.spec, plan.atom, problems)
         yield from mixed_gemm.problem_faults(plan.spec, problems)
+        yield from grid.faults(plan, problems)
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
         without = plan.scheduler.grouped or plan.mainloop.pieces  # a kernel for operands that TMA cannot address
@@ -133,7 +137,7 @@ class WgmmaGemm:
         paths = Paths.of(plan, tma=True, turns=turns)
         problems = (*chosen(paths), *unaligned_problems(plan.tile_of_d, plan.majors[2]))
         problems += block_problems() if plan.spec.scale and plan.spec.scale.along_k else ()
-        copied = copied_problems(plan.tile_of_d, plan.operands[0].element.bytes)
+        copied = copied_problems(plan.tile_of_d, plan.operands[0].element.bytes, plan.majors)
         trials = of_product(plan, (*shared, *copied, *problems), promoted)
         # Copies to a workspace nearly always pay: without one the kernel that loads unaligned operands itself runs.
         unaligned = as_applied(plan.spec, [problem for problem in problems if not paths.is_aligned(problem)])

@@ -35,7 +35,7 @@ typedef enum hello_micro_status {
   HELLO_MICRO_NULL_ARGS = 16,      /* no struct */
   HELLO_MICRO_STRUCT_SIZE = 17,    /* struct_size is less than the size of the struct here, or members beyond it are not zero */
   HELLO_MICRO_FIXED_SHAPE = 18,    /* this kernel computes one tile and nothing else */
-  HELLO_MICRO_TOO_MANY_TILES = 19, /* m, n and batch result in more than 2^31 - 16385 output tiles */
+  HELLO_MICRO_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles, or more than 2^31 - 1 CTAs */
   HELLO_MICRO_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
   HELLO_MICRO_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run returns this */
   HELLO_MICRO_NEGATIVE_M = 32,

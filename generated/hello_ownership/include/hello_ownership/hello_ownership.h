@@ -32,7 +32,7 @@ typedef enum hello_ownership_status {
   HELLO_OWNERSHIP_NULL_ARGS = 16,      /* no struct */
   HELLO_OWNERSHIP_STRUCT_SIZE = 17,    /* struct_size is less than the size of the struct here, or members beyond it are not zero */
   HELLO_OWNERSHIP_FIXED_SHAPE = 18,    /*  */
-  HELLO_OWNERSHIP_TOO_MANY_TILES = 19, /* m, n and batch result in more than 2^31 - 16385 output tiles */
+  HELLO_OWNERSHIP_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles, or more than 2^31 - 1 CTAs */
   HELLO_OWNERSHIP_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
   HELLO_OWNERSHIP_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run returns this */
   HELLO_OWNERSHIP_NEGATIVE_M = 32,

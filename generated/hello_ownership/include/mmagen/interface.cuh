@@ -66,7 +66,7 @@ inline char const* status_text(Status status, Interface const& interface) {
       return "struct_size is less than the size of this library's struct, or members that this library does not know are not "
              "zero";
     case Status::kFixedShape: return interface.shape;
-    case Status::kTooManyTiles: return "too many tiles: m, n and batch make more than 2^31 - 16385 output tiles";
+    case Status::kTooManyTiles: return "too many tiles: m, n and batch make more than 2^31 - 16385, or more than 2^31 - 1 CTAs";
     case Status::kWrongStream: return "stream belongs to another device than the current one";
     case Status::kForeignMemory: return "a pointer is to memory that the current device cannot access";
     case Status::kNegativeM: return "m is negative";
@@ -470,8 +470,8 @@ struct LastCall : LastStatus {
             "that are less than 2^40 bytes apart",
             number(args.k), number(args.m), number(args.n));
       case Status::kTooManyTiles:
-        return say("m %lld, n %lld and batch %lld make more tiles than %lld", number(args.m), number(args.n),
-                   number(args.batch), kMost);
+        return say("m %lld, n %lld and batch %lld make more than %lld output tiles, or more than 2^31 - 1 CTAs", number(args.m),
+                   number(args.n), number(args.batch), kMost);
       case Status::kMisalignedAlpha:
         return say("alpha_device is %p, not aligned to %d bytes", args.alpha_device, interface.bytes_scalar);
       case Status::kMisalignedBeta:

@@ -35,7 +35,7 @@ typedef enum sm80_gemm_classic_status {
   SM80_GEMM_CLASSIC_NULL_ARGS = 16,      /* no struct */
   SM80_GEMM_CLASSIC_STRUCT_SIZE = 17,    /* struct_size is less than the size of the struct here, or members beyond it are not zero */
   SM80_GEMM_CLASSIC_FIXED_SHAPE = 18,    /* never from this kernel */
-  SM80_GEMM_CLASSIC_TOO_MANY_TILES = 19, /* m, n and batch result in more than 2^31 - 16385 output tiles */
+  SM80_GEMM_CLASSIC_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles, or more than 2^31 - 1 CTAs */
   SM80_GEMM_CLASSIC_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
   SM80_GEMM_CLASSIC_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run returns this */
   SM80_GEMM_CLASSIC_NEGATIVE_M = 32,

@@ -35,7 +35,7 @@ typedef enum sm90_gemm_bf16_pingpong_status {
   SM90_GEMM_BF16_PINGPONG_NULL_ARGS = 16,      /* no struct */
   SM90_GEMM_BF16_PINGPONG_STRUCT_SIZE = 17,    /* struct_size is less than the size of the struct here, or members beyond it are not zero */
   SM90_GEMM_BF16_PINGPONG_FIXED_SHAPE = 18,    /* never from this kernel */
-  SM90_GEMM_BF16_PINGPONG_TOO_MANY_TILES = 19, /* m, n and batch result in more than 2^31 - 16385 output tiles */
+  SM90_GEMM_BF16_PINGPONG_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles, or more than 2^31 - 1 CTAs */
   SM90_GEMM_BF16_PINGPONG_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
   SM90_GEMM_BF16_PINGPONG_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run returns this */
   SM90_GEMM_BF16_PINGPONG_NEGATIVE_M = 32,

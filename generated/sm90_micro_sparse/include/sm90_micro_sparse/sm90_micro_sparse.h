@@ -40,7 +40,7 @@ typedef enum sm90_micro_sparse_status {
   SM90_MICRO_SPARSE_NULL_ARGS = 16,      /* no struct */
   SM90_MICRO_SPARSE_STRUCT_SIZE = 17,    /* struct_size is less than the size of the struct here, or members beyond it are not zero */
   SM90_MICRO_SPARSE_FIXED_SHAPE = 18,    /*  */
-  SM90_MICRO_SPARSE_TOO_MANY_TILES = 19, /* m, n and batch result in more than 2^31 - 16385 output tiles */
+  SM90_MICRO_SPARSE_TOO_MANY_TILES = 19, /* m, n and batch make more than 2^31 - 16385 output tiles, or more than 2^31 - 1 CTAs */
   SM90_MICRO_SPARSE_WRONG_STREAM = 20,   /* the stream belongs to another device than the current one */
   SM90_MICRO_SPARSE_FOREIGN_MEMORY = 21, /* memory that the current device cannot access; only can_run returns this */
   SM90_MICRO_SPARSE_NEGATIVE_M = 32,
