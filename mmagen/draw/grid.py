@@ -37,7 +37,8 @@ def grid(table: Ownership, stored: Stored | None, shown: tuple[range, range], ce
 
 def _stored(one: Stored) -> dict[str, int | list[int]]:
     plain, columns = one.plain, one.table.columns
-    swizzle = one.swizzle
+    swizzle, stage = one.swizzle, one.table.stage
+    assert stage
     return {
         "bytes": one.element_bytes,
         "rows": [plain[first] for first in range(0, len(plain), columns)],
@@ -45,4 +46,7 @@ def _stored(one: Stored) -> dict[str, int | list[int]]:
         "bits": swizzle.bits,
         "base": swizzle.base,
         "shift": swizzle.shift,
+        "group": stage.group,
+        "kept": stage.kept,
+        "packed": stage.packed,
     }

@@ -87,7 +87,7 @@ def _cell(
 ) -> str:
     says = f"{table.matrix}({row},{column}): " + ", ".join(f"thread {thread} value {value}" for thread, value in owners)
     if places:
-        says += stored.place(places, row * table.columns + column)
+        says += stored.place(places, row, column)
     y, x = at
     return (
         f'<g><title>{says}</title><rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" fill="{colour(owners[0][0])}"/>'

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from mmagen.draw.svg import HIGH, MARGIN, Picture, colour, document, labels, number, runs
+from mmagen.mma.ownership import Stage
 from mmagen.plan.maps import Stored
 
 WORD, BANKS, CHUNK = 4, 32, 16  # bytes of a word, words of a row, bytes that a swizzle exchanges
@@ -14,11 +15,36 @@ WIDE = 23  # pixels of a bank
 _MOST = 32  # rows of a picture whose cells have titles
 
 
-def place(of: Stored, element: int) -> str:
-    """Where an element (row * columns + column) is, for a sentence about it."""
+def place(of: Stored, row: int, column: int) -> str:
+    """Where an element of the matrix is, for a sentence about it; of a sparse matrix, what is stored of its group."""
+    stage = of.table.stage
+    assert stage
+    element = row * of.table.columns + column // stage.group * stage.kept
     byte, plain = of.places[element] * of.element_bytes, of.plain[element] * of.element_bytes
-    says = f"; byte {byte} of its stage, bank {byte // WORD % BANKS}"
+    says = f"; {_part(stage, column)}byte {byte} of its stage, bank {byte // WORD % BANKS}"
     return says + (f"; without the swizzle byte {plain}, bank {plain // WORD % BANKS}" if of.swizzle.bits else "")
+
+
+def _part(stage: Stage, column: int) -> str:
+    """Before the byte of a column: which bits of the byte, or of which columns something is stored from that byte on."""
+    if stage.sparse:
+        first = column // stage.group * stage.group
+        return f"{stage.kept} of columns {first} to {first + stage.group - 1} from "
+    if stage.packed > 1:
+        bits = 8 * stage.element_bytes // stage.packed
+        low = column % stage.packed * bits
+        return f"bits {low} to {low + bits - 1} of "
+    return ""
+
+
+def _held(one: Stored, row: int, column: int) -> str:
+    """What a place of the stage holds. column: of what is stored."""
+    stage, matrix = one.table.stage, one.table.matrix
+    assert stage
+    if stage.sparse:
+        first = column // stage.kept * stage.group
+        return f"one of {matrix}({row},{first}) to {matrix}({row},{first + stage.group - 1})"
+    return ", ".join(f"{matrix}({row},{column * stage.packed + i})" for i in range(stage.packed))
 
 
 def pictures(name: str, of: str, one: Stored, titled: bool = True) -> Iterator[Picture]:
@@ -74,7 +100,7 @@ def _banks(name: str, what: str, one: Stored, places: Sequence[int], of: str, mo
 
 
 def _cell(one: Stored, places: Sequence[int], word: int, at: Sequence[tuple[int, int]], line: int, chunk: int) -> str:
-    holds = ", ".join(f"{one.table.matrix}({row},{column})" for row, column in at)
+    holds = ", ".join(_held(one, row, column) for row, column in at)
     if one.swizzle.bits:
         swizzled = places is one.places
         first, size = at[0][0] * one.table.columns + at[0][1], one.element_bytes

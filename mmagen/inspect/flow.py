@@ -40,12 +40,15 @@ def _copies(operand: Operand, of: str, prefix: str) -> Iterator[Picture]:
     for name, by in operand.gmem_copies:
         table = copied(operand, by)
         vectors = f"vectors of {by.vector} elements" if by.vector > 1 else "single elements"
-        title = f"{name.lower()} copy of {operand.letter} to shared memory, {vectors}: {of}"
+        place = stored(operand)
+        assert place.table.stage
+        columns = f"; {place.table.stage.columns}" if place.table.stage.columns else ""
+        title = f"{name.lower()} copy of {operand.letter} to shared memory, {vectors}{columns}: {of}"
         covers = _in_modes(operand, by.along * by.vector, by.across)
         shown = _in_modes(operand, min(operand.extent_along, _MOST_ALONG), min(operand.extent_across, _MOST_ACROSS))
         window = {mode: (0, extent) for mode, extent in zip("MNK", shown, strict=True)}
         of_copy = Map(title, covers, (table,))
-        yield owners(f"{prefix}{operand.letter}-copy-{name.lower()}", of_copy, table, window, stored(operand))
+        yield owners(f"{prefix}{operand.letter}-copy-{name.lower()}", of_copy, table, window, place.as_it_lies)
 
 
 def copied(operand: Operand, by: GmemCopy) -> Ownership:

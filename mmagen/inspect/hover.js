@@ -65,13 +65,26 @@
   // As draw/grid.py says it: the sum of a row's and a column's part, and swizzled.
   function place(stored, row, column) {
     if (!stored) return "";
-    const plain = stored.rows[row] + stored.columns[column];
+    const group = Math.floor(column / stored.group);
+    const plain = stored.rows[row] + stored.columns[group * stored.kept];
     const mask = ((1 << stored.bits) - 1) << (stored.base + stored.shift);
     const byte = (plain ^ ((plain & mask) >> stored.shift)) * stored.bytes;
     const bank = (at) => Math.floor(at / 4) % 32;
     const without = plain * stored.bytes;
     const swizzled = stored.bits ? `; without the swizzle byte ${without}, bank ${bank(without)}` : "";
-    return `; byte ${byte} of its stage, bank ${bank(byte)}${swizzled}`;
+    return `; ${part(stored, group, column)}byte ${byte} of its stage, bank ${bank(byte)}${swizzled}`;
+  }
+
+  // The sentences of draw/stored.py.
+  function part(stored, group, column) {
+    if (stored.kept * stored.packed < stored.group) {
+      const first = group * stored.group;
+      return `${stored.kept} of columns ${first} to ${first + stored.group - 1} from `;
+    }
+    if (stored.packed === 1) return "";
+    const bits = (8 * stored.bytes) / stored.packed;
+    const low = (column % stored.packed) * bits;
+    return `bits ${low} to ${low + bits - 1} of `;
   }
 
   const step = (key) => ({ ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] })[key];

@@ -148,6 +148,7 @@ def _ruler(mode: str, columns: Sequence[int], cell: int, rows: int) -> str:
 
 def _stage(table: Ownership, element_bytes: int, along_columns: bool, window: Window, width: int | None, colour: bool) -> str:
     """Rows are lines of the contiguous mode, columns its chunks of 16 bytes; of a window that cuts a chunk, its elements."""
+    assert table.stage
     modes = modes_of(table.matrix)
     per_chunk = CHUNK // element_bytes
     lines_mode, chunk_mode = (modes[0], modes[1]) if along_columns else (modes[1], modes[0])
@@ -165,7 +166,8 @@ def _stage(table: Ownership, element_bytes: int, along_columns: bool, window: Wi
         f"{_axes(table)}: {len(places) * element_bytes:,} B in shared memory, {chunk_mode} contiguous; each cell is "
         + (f"{step} elements of {element_bytes} B along {chunk_mode}:" if many else f"an element of {element_bytes} B:"),
         f"(line / {_LINES}, chunk) of {'their' if many else 'its'} core matrix of {_LINES} x {CHUNK} B, and the byte of the stage "
-        f"where {'they begin' if many else 'it begins'} (hexadecimal)",
+        f"where {'they begin' if many else 'it begins'} (hexadecimal)"
+        + (f"; {table.stage.columns}" if table.stage.columns else ""),
     ]
     shown = ((lines_mode.lower(), rows, lines_extent), (chunk_mode.lower(), elements, extent))
     each = "; a window that begins or ends within 16 bytes shows single elements" if many else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
-from tensor_layouts import Layout, complement, compose, logical_divide, mode, size, zipped_divide
+from tensor_layouts import Layout, as_tuple, complement, compose, flatten, logical_divide, mode, size, zipped_divide
 
 from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.mma import catalogue
@@ -22,10 +22,26 @@ PermutationMode = int | LayoutText | None
 
 @dataclass(frozen=True)
 class Stage:
-    """How a tile lies in shared memory: bytes of an element, and whether its columns are contiguous (else its rows are)."""
+    """How a tile lies in shared memory: bytes of an element, and whether its columns are contiguous (else its rows are). group,
+    kept, packed: of each `group` neighbours along K memory has `kept`, each of which is `packed` elements that are multiplied."""
 
     element_bytes: int
     contiguous_columns: bool
+    group: int = 1
+    kept: int = 1
+    packed: int = 1
+
+    @property
+    def sparse(self) -> bool:
+        """Are elements left out, so that metadata say which column one is of?"""
+        return self.kept * self.packed < self.group
+
+    @property
+    def columns(self) -> str:
+        """What a column of memory is, unless it is one of the matrix: then ""."""
+        if self.sparse:
+            return f"columns are the {self.kept} of each {self.group} along K that are stored"
+        return f"a column is {self.packed} elements along K" if self.packed > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -156,17 +172,26 @@ def _partition(
     thr_rest, frg_rest = mode(by_thread, 0), mode(by_thread, 1)  # (ThrM,ThrN), (RestM,RestN)
 
     of_thread, of_value = mode(tv, 0), mode(tv, 1)
-    fragment = [of_value(f) for f in range(size(of_value))]
-    values = [first + f for first in map(frg_rest, range(size(frg_rest))) for f in fragment]
+    fragment = _offsets(of_value)
+    values = [first + f for first in _offsets(frg_rest) for f in fragment]
     number = _numbering(thr_id, atoms_mnk)
     table: list[tuple[int, ...]] = [()] * (size(thr_id) * size(atoms_mnk))
-    lanes = [of_thread(v) for v in range(size(thr_id))]
+    lanes = _offsets(of_thread)
     for at in product(*map(range, atoms)):
         first = thr_rest(at[modes[0]] + atoms[modes[0]] * at[modes[1]])
         for v, lane in enumerate(lanes):
             places = [divmod(first + lane + value, rows) for value in values]
             table[number(v, at)] = tuple(row * columns + column for column, row in places)
     return Ownership(matrix, rows, columns, tuple(table))
+
+
+def _offsets(layout: Layout) -> list[int]:
+    """layout(0), layout(1), ... of all its elements: a call for each takes 10 us."""
+    flat = flatten(layout)
+    found = [0]
+    for extent, stride in zip(as_tuple(flat.shape), as_tuple(flat.stride), strict=True):
+        found = [first + i * stride for i in range(extent) for first in found]
+    return found
 
 
 def _permutation_tiler(entry: PermutationMode, default: int) -> int | Layout:

@@ -39,8 +39,9 @@ class Map:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """An operand in its stage of shared memory. places[row * columns + column]: of each element, in elements from the first byte;
-    plain: the same without the swizzle. access: the elements that are read together first; by: what reads them."""
+    """An operand in its stage of shared memory, of which the columns of `table` are what memory has along K (Stage.group).
+    places[row * columns + column]: of each element, in elements from the first byte; plain: the same without the swizzle.
+    access: the elements that are read together first; by: what reads them."""
 
     table: Ownership
     places: tuple[int, ...]
@@ -49,6 +50,15 @@ class Stored:
     element_bytes: int
     access: tuple[int, ...] = ()
     by: str = ""
+
+    @property
+    def as_it_lies(self) -> Stored:
+        """Of a picture whose columns are those of memory."""
+        from mmagen.mma.ownership import Stage
+
+        assert self.table.stage
+        plain = Stage(self.element_bytes, self.table.stage.contiguous_columns)
+        return replace(self, table=replace(self.table, stage=plain))
 
 
 def of_product(plan: ProductPlan, kernel: str = "") -> list[Map]:
@@ -127,7 +137,7 @@ def stored(operand: Operand) -> Stored:
     places, plain = _places(operand), _places(replace(operand, swizzle=replace(operand.swizzle, bits=0)))
     elements = np.empty(places.size, dtype=np.int64)
     elements[places] = np.arange(places.size)
-    stage = Stage(operand.element.bytes, operand.contiguous_k)
+    stage = Stage(operand.element.bytes, operand.contiguous_k, operand.group, operand.kept, operand.packed)
     table = Ownership(operand.letter, operand.extent_mn, operand.extent_k, (tuple(elements.tolist()),), stage)
     return Stored(table, tuple(places.tolist()), tuple(plain.tolist()), operand.swizzle, operand.element.bytes)
 

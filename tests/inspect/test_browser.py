@@ -38,6 +38,8 @@ NAMES = [
     "sm80_gemm_classic",
     "sm80_gemm_tf32_nt",
     "fma_gemm_f32",
+    "sm80_gemm_u4",
+    "sm80_gemm_sparse_bf16",
     "sm90_gemm_bf16_nt",
     "sm90_gemm_bf16_rs",
 ]
@@ -112,6 +114,25 @@ def where(operand: Operand, mn: int, k: int) -> str:
     return text + (f"; without the swizzle byte {plain}, bank {plain // 4 % 32}" if operand.swizzle.bits else "")
 
 
+def where_of_matrix(operand: Operand, mn: int, k: int) -> str:
+    """The same of column k of the matrix, of which memory may have fewer elements."""
+    first = k // operand.group * operand.group
+    text = where(operand, mn, first // operand.group * operand.kept)
+    if operand.packed == 2:
+        return text.replace("; byte", f"; bits {'4 to 7' if k % 2 else '0 to 3'} of byte", 1)
+    if operand.kept < operand.group:
+        return text.replace("; byte", f"; {operand.kept} of columns {first} to {first + operand.group - 1} from byte", 1)
+    return text
+
+
+def columns_named(operand: Operand, k: int) -> set[int]:
+    """Columns of the matrix that the title of a word names for column k of what memory has."""
+    if operand.packed == 2:
+        return {2 * k, 2 * k + 1}
+    first = k // operand.kept * operand.group
+    return {first, first + operand.group - 1} if operand.kept < operand.group else {k}
+
+
 def operands_of(it) -> dict[str, Operand]:
     first = next(iter(it.by_config.values()))
     return {one.letter: one for one in getattr(first, "operands", getattr(first, "staged", ()))}
@@ -129,7 +150,7 @@ def check_owners(page, name: str, table: Ownership, operand: Operand | None, eve
         text = said(page, name, (row, column), wide, high)
         assert text.startswith(f"{table.matrix}({row},{column}): thread ")
         assert owners_said(text) == owners[row * table.columns + column]
-        assert text.partition(";")[2] == (where(operand, row, column).partition(";")[2] if operand else "")
+        assert text.partition(";")[2] == (where_of_matrix(operand, row, column).partition(";")[2] if operand else "")
 
 
 def check_banks(page, name: str, operand: Operand) -> None:
@@ -140,14 +161,16 @@ def check_banks(page, name: str, operand: Operand) -> None:
         for k in range(operand.extent_k):
             byte = places(operand, mn, k)[without]
             for word in range(byte // 4, (byte + operand.element.bytes - 1) // 4 + 1):
-                held.setdefault(word, set()).add((mn, k))
+                held.setdefault(word, set()).update((mn, column) for column in columns_named(operand, k))
     assert columns == 32
     for row, bank in some(rows, columns):
         text = said(page, name, (row, bank), BANK, HIGH)
-        assert text.startswith(f"byte {row * 128 + bank * 4}, bank {bank}: {operand.letter}(")
+        one_of = "one of " if operand.kept * operand.packed < operand.group else ""
+        assert text.startswith(f"byte {row * 128 + bank * 4}, bank {bank}: {one_of}{operand.letter}(")
         found = [(int(mn), int(k)) for mn, k in re.findall(r"\((\d+),(\d+)\)", text)]
         assert set(found) == held[row * 32 + bank]
         (mn, k), word = found[0], row * 128 + bank * 4
+        k = k // operand.group * operand.kept
         byte = places(operand, mn, k)[not without] + (word - places(operand, mn, k)[without])
         says = f"; {'with' if without else 'without'} the swizzle byte {byte}, bank {byte // 4 % 32}"
         assert text.partition(";")[2] == (says[1:] if operand.swizzle.bits else "")

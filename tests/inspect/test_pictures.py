@@ -121,6 +121,30 @@ def test_a_cell_of_an_operand_says_its_byte_and_bank():
 
 
 @pytest.mark.parametrize(
+    ("name", "says", "held"),
+    [
+        ("sm80_gemm_u4", "bits 4 to 7 of byte {}", "B(0,0), B(0,1), B(0,2), B(0,3), B(0,4), B(0,5), B(0,6), B(0,7)"),
+        ("sm80_gemm_sparse_bf16", "2 of columns 8 to 11 from byte {}", "one of A(0,0) to A(0,3), one of A(0,0) to A(0,3)"),
+    ],
+)
+def test_an_element_of_which_memory_has_a_part_or_a_group_says_where_that_is(name, says, held):
+    it, letter = planned(name), held[held.index("(") - 1]
+    operand, last = it.operand(letter), 9
+    title = cells(drawn(name, "m=0:16,n=0:16,k=0:16")[f"1-{letter}"])[5, last][0]
+    byte = byte_address(operand, 5, last // operand.group * operand.kept)
+    assert f"; {says.format(byte)} of its stage, bank {byte // 4 % 32}" in title
+    assert cells(drawn(name)[f"1-{letter}-banks"])[0, 0][0].startswith(f"byte 0, bank 0: {held}")
+
+
+def test_a_small_tile_of_packed_elements_is_drawn():
+    text = (SPECS / "sm80_gemm_u4.yaml").read_text().replace("128, 128, 128", "16, 16, 64").replace("[2, 2, 1]", "[1, 1, 1]")
+    it = plan(loaded(text.replace("permutation: [32, 32, null]\n", ""), "small.yaml").spec)
+    found = {one.name: one for one in pictures(family_of(it).maps(it), {})}
+    for letter, rows in (("A", 16), ("B", 8)):
+        assert len(cells(ET.fromstring(found[f"1-{letter}"].svg))) == rows * 32  # what the TiledMMA covers
+
+
+@pytest.mark.parametrize(
     "name", ["sm80_gemm_classic", "sm80_gemm_tf32_nt", "sm80_gemm_s8_nt_out8", "sm80_gemm_f64_nt", "sm80_gemm_sparse_bf16"]
 )
 def test_the_banks_of_an_access_are_outlined(name):
