@@ -18,7 +18,8 @@ from tests.support.mutations import project
 
 HEADERS = Path(__file__).resolve().parents[2] / "templates" / "runtime" / "mmagen"
 
-# Specs that between them use every header and every policy, with kernels that are quick to emulate.
+# Specs that between them use every header and policy and have every decision of a config header, with kernels that are quick to
+# emulate.
 SPECS = (
     *("hello_ownership", "hello_micro", "micro_sliced_k", "sm90_ownership", "sm90_micro_bf16", "sm90_micro_e4m3_rs"),
     *("fma_gemm_f32", "sm70_gemm_f16", "sm75_gemm_s8", "sm80_gemm_classic", "sm80_gemm_sliced_k", "sm80_gemm_s8_nt_out8"),
@@ -39,6 +40,7 @@ SPECS = (
     ),
     *("groups_rows", "sm80_gemm_sparse_tf32", "sm90_gemm_e5m2_blocks", "sm80_gemm_s4", "sm80_gemm_u4", "sm80_gemm_c64"),
     *("few_rows", "tile_n", "clusters"),
+    *("mx3_s8", "sm90_gemm_e4m3_bf16", "sm90_gemm_s8_bf16", "sm90_gemm_swapped", "pointers_rows", "sm80_micro_s4"),
 )
 
 # A library's choice of a kernel and the choice of a split decide how fast a right result comes; tests/build/test_choice_compiled.py

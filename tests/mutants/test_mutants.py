@@ -21,7 +21,8 @@ from tests.mutants.report import Argument, markdown, unexplained
 from tests.mutants.sites import HEADERS, SPECS, Mutant, mutants, sample
 from tests.mutants.syntax import errors, parse
 from tests.mutants.trial import KILLED, SURVIVED, UNTRIED, Outcome, outcome, read_by, without_distances
-from tests.support.mutations import project
+from tests.support.mutations import ODD, project
+from tests.support.mutations import SPECS as ALL_SPECS
 
 KERNEL = """\
 template <int kStages>
@@ -141,6 +142,24 @@ def test_some_translation_unit_reads_every_header_of_a_project(spec):
     read = set().union(*(read_by(files, unit) for unit in units))
     assert {path for path in files if path.startswith("include/mmagen/")} <= read
     assert not read & {path for path in files if path.startswith("tests/")}
+
+
+def _decisions(spec: str) -> set[tuple[str, str]]:
+    """The constants of a project's config headers with their values, numbers of two and more as one, and its policies."""
+    files = project(spec, "name")
+    text = "".join(files[path].decode() for path in files if re.fullmatch(r"include/name/\w+\.cuh", path))
+    constants = [
+        each for line in re.findall(r"static constexpr \S+ ([^;]+);", text) for each in re.findall(r"(k\w+) = ([^,]+)", line)
+    ]
+    policies = re.findall(r"using (Mainloop|TileScheduler|Epilogue|Kernel) = (?:mmagen::)?(\w+)", text)
+    return {(name, "2" if value.isdigit() and int(value) > 2 else value) for name, value in (*constants, *policies)}
+
+
+def test_the_specs_have_every_decision_that_some_spec_has():
+    of_all = {path.stem: _decisions(path.stem) for folder in (ALL_SPECS, ODD) for path in sorted(folder.glob("*.yaml"))}
+    there = set().union(*(of_all[spec] for spec in SPECS))
+    missing = {decision: spec for spec, decisions in of_all.items() for decision in decisions - there}
+    assert not missing, "code that only these decisions compile would be the same code with every mutant"
 
 
 def test_an_edit_of_a_device_function_leaves_the_host_code_as_it_is():

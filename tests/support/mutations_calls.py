@@ -89,4 +89,28 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "  if (error == cudaSuccess || error == cudaErrorLaunchFailure) { return Status::kSuccess; }\n",
         "a launch that fails is reported as a success",
     ),
+    (
+        "metadata_of_an_empty_call",
+        "sm80_gemm_sparse_s8",
+        "sparse_arguments",
+        "args.k == 0 || args.m == 0 || args.n == 0 || args.batch == 0",
+        "args.k == 0 || args.m == 0 || args.batch == 0",
+        "a call of no column must have metadata",
+    ),
+    (
+        "metadata_without_k",
+        "sm80_gemm_sparse_s8",
+        "sparse_arguments",
+        "args.k == 0 || args.m == 0 || args.n == 0 || args.batch == 0",
+        "args.m == 0 || args.n == 0 || args.batch == 0",
+        "a call whose K is 0 must have metadata",
+    ),
+    (
+        "metadata_far_apart_in_an_empty_call",
+        "sparse_tf32",
+        "sm90_sparse_launch",
+        "args.m > 0 && args.n > 0 && args.k > 0;",
+        "args.k > 0;",
+        "a call of no element is refused for a stride that nothing reads",
+    ),
 )

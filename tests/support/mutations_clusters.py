@@ -33,6 +33,14 @@ FAULTS = (
         "A is multicast to CTAs of a column of the cluster",
     ),
     (
+        "bands_without_a_row",
+        "clusters",
+        "sm90_cluster",
+        "std::max(1, Config::kRasterGroup / cluster.m)",
+        "std::min(1, Config::kRasterGroup / cluster.m)",
+        "bands of fewer rows of tiles than a cluster has are divided by",
+    ),
+    (
         "box_of_the_other_extent",
         "clusters",
         "sm90_tma_load",

@@ -13,7 +13,7 @@ from mmagen.spec.model import Problem
 from mmagen.verify.emulated.interface_calls import Calls
 from mmagen.verify.emulated.statuses import Status
 from mmagen.verify.emulated.task import Task
-from tests.support.mutations import ODD
+from tests.support.mutations import ODD, SPECS
 
 SPEC = {
     "mmagen": 1,
@@ -76,3 +76,23 @@ def test_tma_can_address_the_second_matrices_of_a_good_call(out, major):
     call = calls.struct.from_buffer_copy(calls.good)
     lines = [getattr(call, f"ld_{name}") for name in ("first", "second", "third")]
     assert len({*lines, call.ldd}) == 4 and not any(line % 16 for line in lines)
+
+
+@pytest.mark.parametrize("spec", ["sparse_bf16", "groups_rows", "pointers_pingpong", "sc1_blocks", "sm90_gemm_bf16_sums"])
+def test_calls_of_no_element_have_nothing_right_but_the_extents(spec):
+    """Each pointer, leading dimension and stride of the struct is wrong in each of them; M is 0 in some, N in the others."""
+    path = next(path for folder in (ODD, SPECS) if (path := folder / f"{spec}.yaml").is_file())
+    of = plan(load(path.read_bytes(), spec).spec)
+    problem = Problem.model_validate({"shape": (256, 192, 128)} | ({"groups": [256]} if of.spec.grouped else {}))
+    calls = Calls(Task(of, None, problem, "zeros", 1))._gemm()
+    empty = [
+        one for one in calls if one.status == Status.SUCCESS and one.changes.keys() & {"batch_stride_a"} and one.launches == 0
+    ]
+    assert {extent for one in empty for extent in "mn" if one.changes.get(extent) == 0} == {"m", "n"}
+    tensors = of.arguments.tensors
+    pointers = {*"abcd", *(one.name for one in tensors)}
+    strides = {f"batch_stride_{name}" for name in (*"abcd", *(one.name for one in tensors if one.batched))}
+    for one in empty:
+        assert pointers | strides <= one.changes.keys()
+    assert {one.changes[name] for one in empty for name in pointers} == {0, 1}
+    assert len({one.changes[name] for one in empty for name in strides}) == 2

@@ -211,7 +211,7 @@ class Calls:
     def _gemm(self) -> list[Case]:
         pairs = self.task.product.facts.columns_of_element
         one = {"m": 1, "n": pairs, "k": 1, "batch": 1}
-        nothing = [{"m": 0}, {"n": 0}, {"m": 0, "n": 2**31}, {"m": 0, "a": 0, "b": 0, "d": 0}]
+        nothing: list[dict[str, float]] = [{"m": 0}, {"n": 0}, {"m": 0, "n": 2**31}, *self._nothing()]
         cases = [Case(Status.SUCCESS, changes, launches=0) for changes in nothing]
         cases += [Case(Status[f"NEGATIVE_{name.upper()}"], {name: -1}, says=f"{name} is -1") for name in one]
         most = dict.fromkeys("mn", LARGEST) | {"k": self.task.product.facts.most_k or LARGEST}
@@ -230,7 +230,9 @@ class Calls:
         many = [{"batch": LARGEST + 1, "batch_stride_d": 1}, {"m": LARGEST, "n": LARGEST}]
         many.append({"m": LARGEST, "batch": LARGEST, "batch_stride_d": 1})
         cases += [Case(Status.TOO_MANY_TILES, one | extents) for extents in many]
-        cases += [Case(Status.SUCCESS, {"k": 0, "a": 0, "b": 0}), Case(Status.NULL_D, {"k": 0, "d": 0})]
+        of_operands = {one.name for one in self.task.product.arguments.tensors} & {"metadata_a"}
+        none: dict[str, float] = dict.fromkeys(["k", "a", "b", *of_operands], 0)
+        cases += [Case(Status.SUCCESS, none), Case(Status.NULL_D, {"k": 0, "d": 0})]
         strides = {"batch_stride_a": 0, "batch_stride_b": 0, "batch_stride_c": 0}
         cases += [Case(Status.SUCCESS, {"batch": 0}), Case(Status.SUCCESS, {"batch": 2, **strides, "batch_stride_d": 1 << 30})]
         shared = {"batch": 2, **strides, "batch_stride_d": 0}
@@ -259,6 +261,19 @@ class Calls:
         elif self.task.product.takes_workspace:
             cases += [Case(Status.SUCCESS, {"workspace": 0}), Case(Status.SUCCESS, {"workspace_bytes": -1})]
         return cases + self._scalars()
+
+    def _nothing(self) -> list[dict[str, float]]:
+        """Calls of no element of D, whose matrices, tensors and strides are all wrong: nothing but the extents is read."""
+        tensors = self.task.product.arguments.tensors
+        pointers = [*"abcd", *(one.name for one in tensors)]
+        lines = [*(f"ld{name}" for name in "abcd"), *(f"ld_{one.name}" for one in tensors if one.pitched)]
+        strides = [f"batch_stride_{name}" for name in (*"abcd", *(one.name for one in tensors if one.batched))]
+
+        def call(extent: str, pointer: int, line: int, stride: int) -> dict[str, float]:
+            wrong = dict.fromkeys(pointers, pointer) | dict.fromkeys(lines, line) | dict.fromkeys(strides, stride)
+            return {extent: 0, "batch": 2, **wrong}
+
+        return [call(extent, *wrong) for extent in "mn" for wrong in ((0, 0, -1), (1, _WRAPPING, _WRAPPING))]
 
     def _far_apart(self, apart: Mapping[str, float]) -> list[Case]:
         """Strides that no tensor map has, and the longest that one has, where A and B are loaded by TMA alone. apart: a batch."""

@@ -17,7 +17,8 @@ Status run_sm90_sparse(Args const& args, cudaStream_t stream, Launch launch = La
   Status const status = check_sparse_call<CallOperands<Config>>(args);
   if (status != Status::kSuccess) { return status; }
   MemorySpan const metadata = {1, 0, args.batch, args.batch_stride_metadata_a, int(sizeof(uint32_t))};
-  if (args.k > 0 && !tma_takes_strides(metadata)) { return Status::kFarApartTensor; }
+  bool const are_read = args.m > 0 && args.n > 0 && args.k > 0;
+  if (are_read && !tma_takes_strides(metadata)) { return Status::kFarApartTensor; }
   return run_sm90<Config>(args, stream, refuse, launch);
 }
 
