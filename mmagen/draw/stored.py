@@ -29,7 +29,7 @@ def _part(stage: Stage, column: int) -> str:
     """Before the byte of a column: which bits of the byte, or of which columns something is stored from that byte on."""
     if stage.sparse:
         first = column // stage.group * stage.group
-        return f"{stage.kept} of columns {first} to {first + stage.group - 1} from "
+        return f"what is stored of columns {first} to {first + stage.group - 1} begins at "
     if stage.packed > 1:
         bits = 8 * stage.element_bytes // stage.packed
         low = column % stage.packed * bits

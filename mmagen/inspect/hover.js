@@ -79,7 +79,7 @@
   function part(stored, group, column) {
     if (stored.kept * stored.packed < stored.group) {
       const first = group * stored.group;
-      return `${stored.kept} of columns ${first} to ${first + stored.group - 1} from `;
+      return `what is stored of columns ${first} to ${first + stored.group - 1} begins at `;
     }
     if (stored.packed === 1) return "";
     const bits = (8 * stored.bytes) / stored.packed;

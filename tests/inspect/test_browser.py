@@ -121,7 +121,7 @@ def where_of_matrix(operand: Operand, mn: int, k: int) -> str:
     if operand.packed == 2:
         return text.replace("; byte", f"; bits {'4 to 7' if k % 2 else '0 to 3'} of byte", 1)
     if operand.kept < operand.group:
-        return text.replace("; byte", f"; {operand.kept} of columns {first} to {first + operand.group - 1} from byte", 1)
+        return text.replace("; byte", f"; what is stored of columns {first} to {first + operand.group - 1} begins at byte", 1)
     return text
 
 

@@ -124,7 +124,11 @@ def test_a_cell_of_an_operand_says_its_byte_and_bank():
     ("name", "says", "held"),
     [
         ("sm80_gemm_u4", "bits 4 to 7 of byte {}", "B(0,0), B(0,1), B(0,2), B(0,3), B(0,4), B(0,5), B(0,6), B(0,7)"),
-        ("sm80_gemm_sparse_bf16", "2 of columns 8 to 11 from byte {}", "one of A(0,0) to A(0,3), one of A(0,0) to A(0,3)"),
+        (
+            "sm80_gemm_sparse_bf16",
+            "what is stored of columns 8 to 11 begins at byte {}",
+            "one of A(0,0) to A(0,3), one of A(0,0) to A(0,3)",
+        ),
     ],
 )
 def test_an_element_of_which_memory_has_a_part_or_a_group_says_where_that_is(name, says, held):

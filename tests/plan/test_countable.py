@@ -67,9 +67,9 @@ SPLIT = {**WGMMA, "tile": [128, 32, 64], "atoms_layout": [2, 1, 1], "split_k": 2
         (
             SPLIT,
             [1, 1, 1, 2**30],
-            "1073741824 tiles, each of a cluster of 2 CTAs; at most 2147483647 CTAs of a grid, e.g. a batch of",
+            "1073741824 tiles, each of a cluster of 2 CTAs; at most 2147483647 CTAs in a grid, e.g. a batch of",
         ),
-        (SPLIT, [MOST, 32 * 65, 8], "tiles, each of a cluster of 2 CTAs; at most 2147483647 CTAs of a grid, e.g. 128 rows and"),
+        (SPLIT, [MOST, 32 * 65, 8], "tiles, each of a cluster of 2 CTAs; at most 2147483647 CTAs in a grid, e.g. 128 rows and"),
         ({**SPLIT, "cluster": [1, 2]}, [1, 1, 1, 2**29], "536870912 tiles, each of a cluster of 4 CTAs; at most"),
     ],
     ids=("batch", "rows", "multicast"),

@@ -28,7 +28,7 @@ def faults(plan: WgmmaGemmPlan, problems: Iterable[Problem]) -> Iterator[Fault]:
         yield Fault(
             ("problems", i),
             f"{problem.text} has {clusters} tiles, each of a cluster of {scheduler.cluster_ctas} CTAs",
-            f"at most {MOST_CTAS} CTAs of a grid, e.g. "
+            f"at most {MOST_CTAS} CTAs in a grid, e.g. "
             + (f"a batch of {batch}" if batch else f"{fewer['shape'][0]} rows and a batch of 1"),
             {("problems", i): fewer},
         )
