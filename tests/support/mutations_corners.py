@@ -666,9 +666,17 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "kernel_not_prepared_again_after_a_reset",
         "c2_stream",
         "sm90_launch",
-        "if (error != cudaErrorInvalidValue) { return status_of(error); }",
+        "if (error != cudaErrorInvalidValue && error != cudaErrorInvalidClusterSize) { return status_of(error); }",
         "if (error != cudaErrorUnknown) { return status_of(error); }",
         "calls after a reset of the device fail",
+    ),
+    (
+        "large_clusters_not_allowed_again_after_a_reset",
+        "cluster16",
+        "sm90_launch",
+        "if (error != cudaErrorInvalidValue && error != cudaErrorInvalidClusterSize) { return status_of(error); }",
+        "if (error != cudaErrorInvalidValue) { return status_of(error); }",
+        "calls after a reset of the device fail: clusters of more than eight CTAs are to be allowed for each context",
     ),
     (
         "error_of_a_launch_after_a_reset_left_behind",

@@ -126,7 +126,7 @@ Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cuda
   config.attrs = attributes;
   config.numAttrs = 2;
   cudaError_t const error = cudaLaunchKernelEx(&config, sm90_kernel<Config>, params);
-  if (error != cudaErrorInvalidValue) { return status_of(error); }
+  if (error != cudaErrorInvalidValue && error != cudaErrorInvalidClusterSize) { return status_of(error); }
   // The attributes were set in another context: the device has been reset, or this thread has a context of its own.
   cudaGetLastError();
   status = prepare_kernel<Config>();
