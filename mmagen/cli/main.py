@@ -79,8 +79,7 @@ def _run(arguments: list[str]) -> int:
         _say("mmagen: interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads the rest of the buffer; Python must not try to flush it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # nobody reads it
         return BROKEN_PIPE
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -90,11 +89,18 @@ def _run(arguments: list[str]) -> int:
         unnamed = f"a file could not be written, here or in {tempfile.gettempdir()}"
         place = error.filename or _printing(error) or unnamed
         remedy = "; free space there" if full else ""
+        if place == _STDOUT:
+            _drop_output()
         remedy += ", or set TMPDIR for temporary files" if full and place != _STDOUT else ""
         _say(f"mmagen: {place}: {error.strerror}{remedy}")
         return ExitCode.USAGE
     except Exception as error:
         return _internal(error)
+
+
+def _drop_output() -> None:
+    """What is still to be written to standard output is lost: Python would try again when it exits, and end with exit code 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _printing(error: OSError) -> str:

@@ -95,11 +95,12 @@ def test_a_report_that_nests_too_deep_is_no_report(text, capsys):
         assert code == 2 and "deep.json:1: it is no JSON object of a record" in err
 
 
-def test_a_full_disk_is_named():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_named(unbuffered):
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "mmagen", *words]
         with Path("/dev/full").open("w") as full:
-            environment = {**os.environ, "COLUMNS": "200"}
+            environment = {**os.environ, "COLUMNS": "200", "PYTHONUNBUFFERED": unbuffered}
             return subprocess.run(
                 command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment, check=False
             )
