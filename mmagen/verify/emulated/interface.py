@@ -176,20 +176,24 @@ class Interface:
         extents = {"m": 1 << 14, "n": 1 << 14, "k": 1 << 10, "batch": 1}
         struct = self.calls.arguments(self.calls.packed(extents) if self.task.product.any_shape else {})
         each = {0: _FEW_CLUSTERS, 1: _FEWER_CLUSTERS}
-        alone = {device: self.launches((struct, struct), self.task.run_symbol, count) for device, count in each.items()}
+        alone = {device: self.launches((struct,), self.task.run_symbol, count)[0] for device, count in each.items()}
         asked = [word for device, count in each.items() for word in ("current", str(device), "resident", str(count))]
-        made = ((0, ""), (1, ""), (0, ""), (1, "reset"), (0, ""), (0, "reset"), (1, ""))
+        made = ((0, ""), (0, ""), (1, ""), (1, ""), (0, ""), (1, "reset"), (0, ""), (0, "reset"), (1, ""))
         for at, (device, before) in enumerate(made):
             asked += ["current", str(device), *before.split(), *call(self.task.run_symbol, struct, _STREAM + at)]
         reply = self.ask(asked)
+        launches = [[replace(one, stream=_STREAM) for one in _on(reply, _STREAM + at)] for at in range(len(made))]
         found = []
         for at, (device, before) in enumerate(made):
-            launches = [replace(one, stream=_STREAM) for one in _on(reply, _STREAM + at)]
             outcome = f"call {at} of one device after another, of device {device}{' after a reset' if before else ''}"
+            first, again = (launches[made.index((device, "")) + more] for more in (0, 1))
             if reply.values[at] != Status.SUCCESS or reply.left[at]:
                 found.append(f"{outcome}: status {reply.values[at]}, error left behind {reply.left[at]}")
-            elif are_other(alone[device][0], launches, alone[device][1]):
+            # What nothing sets in the parameters, e.g. padding, differs from process to process.
+            elif _without_parameters(launches[at]) != _without_parameters(alone[device]):
                 found.append(f"{outcome}: launches that are not those of a process with this device alone")
+            elif are_other(first, launches[at], again):
+                found.append(f"{outcome}: parameters that are not those of the calls before it")
         return found
 
     def launches(self, structs: Sequence[bytes], run: str, clusters: int = _CLUSTERS) -> list[list[CapturedLaunch]]:
@@ -303,6 +307,10 @@ class Interface:
 def _on(reply: Reply, stream: int) -> list[CapturedLaunch]:
     """The launches on a stream."""
     return [one for one in reply.launches if one.stream == stream]
+
+
+def _without_parameters(launches: Sequence[CapturedLaunch]) -> list[CapturedLaunch]:
+    return [replace(one, params=b"") for one in launches]
 
 
 def interface_of(task: Task) -> Interface:
