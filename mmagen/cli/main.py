@@ -91,7 +91,8 @@ def _run(arguments: list[str]) -> int:
         remedy = "; free space there" if full else ""
         if place == _STDOUT:
             _drop_output()
-        remedy += ", or set TMPDIR for temporary files" if full and place != _STDOUT else ""
+        elif full:
+            remedy += ", or set TMPDIR for temporary files"
         _say(f"mmagen: {place}: {error.strerror}{remedy}")
         return ExitCode.USAGE
     except Exception as error:

@@ -22,6 +22,13 @@ KernelAttributes& Kernel::attributes() {
   return of_device.try_emplace(state().current, KernelAttributes{kDefaultSharedBytes - static_shared_bytes}).first->second;
 }
 
+Device const* device_at(int device, char const* function) {
+  auto const found = state().devices.find(device);
+  if (found != state().devices.end()) { return &found->second; }
+  refuse(cudaErrorInvalidDevice, function, "there is no device %d", device);
+  return nullptr;
+}
+
 void note_refusal(char const* function, int code, char const* reason) {
   std::fprintf(state().out, "refused %s %d %s\n", function, code, reason);
 }
@@ -116,7 +123,7 @@ cudaError_t check(Kernel& kernel, Launch const& launch, char const* function) {
   return check_cluster(kernel, launch, function);
 }
 
-void print_launch(Kernel& kernel, Launch const& launch, void** arguments) {
+void print_launch(Kernel const& kernel, Launch const& launch, void** arguments) {
   std::vector<unsigned char> bytes;
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
     Parameter const& one = kernel.parameters[i];
@@ -229,9 +236,7 @@ cudaError_t cudaGetDevice(int* device) {
   return injected("cudaGetDevice");
 }
 cudaError_t cudaSetDevice(int device) {
-  if (state().devices.count(device) == 0) {
-    return refuse(cudaErrorInvalidDevice, "cudaSetDevice", "there is no device %d", device);
-  }
+  if (device_at(device, "cudaSetDevice") == nullptr) { return last_error; }
   has_context = true;
   state().current = device;
   return injected("cudaSetDevice");
@@ -261,11 +266,9 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void con
   return injected("cudaPointerGetAttributes");
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  auto const found = state().devices.find(device);
-  if (found == state().devices.end()) {
-    return refuse(cudaErrorInvalidDevice, "cudaDeviceGetAttribute", "there is no device %d", device);
-  }
-  Device const& here = found->second;
+  Device const* const found = device_at(device, "cudaDeviceGetAttribute");
+  if (found == nullptr) { return last_error; }
+  Device const& here = *found;
   switch (attribute) {
     case cudaDevAttrComputeCapabilityMajor: *value = here.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = here.minor; break;

@@ -157,8 +157,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) 
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device != 0) { return refuse(cudaErrorInvalidDevice, "cudaGetDeviceProperties", "there is no device %d", device); }
-  Device const& here = state().device();
+  Device const* const found = device_at(device, "cudaGetDeviceProperties");
+  if (found == nullptr) { return last_error; }
+  Device const& here = *found;
   std::memset(properties, 0, sizeof *properties);
   std::strcpy(properties->name, "mmagen.emulate");
   properties->major = here.major;

@@ -73,6 +73,9 @@ State& state();
 inline thread_local cudaError_t last_error = cudaSuccess;
 inline thread_local bool has_context = false;
 
+/// The device of that number; null, and the call is refused, where there is none.
+Device const* device_at(int device, char const* function);
+
 /// Notes why a call was refused, for the caller to read, and returns `error`. `format` is printf's.
 cudaError_t refuse(cudaError_t error, char const* function, char const* format, ...) __attribute__((format(printf, 3, 4)));
 

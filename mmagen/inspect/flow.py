@@ -42,8 +42,7 @@ def _copies(operand: Operand, of: str, prefix: str) -> Iterator[Picture]:
         vectors = f"vectors of {by.vector} elements" if by.vector > 1 else "single elements"
         place = stored(operand)
         assert place.table.stage
-        columns = f"; {place.table.stage.columns}" if place.table.stage.columns else ""
-        title = f"{name.lower()} copy of {operand.letter} to shared memory, {vectors}{columns}: {of}"
+        title = f"{name.lower()} copy of {operand.letter} to shared memory, {vectors}{place.table.stage.note}: {of}"
         covers = _in_modes(operand, by.along * by.vector, by.across)
         shown = _in_modes(operand, min(operand.extent_along, _MOST_ALONG), min(operand.extent_across, _MOST_ACROSS))
         window = {mode: (0, extent) for mode, extent in zip("MNK", shown, strict=True)}

@@ -166,8 +166,7 @@ def _stage(table: Ownership, element_bytes: int, along_columns: bool, window: Wi
         f"{_axes(table)}: {len(places) * element_bytes:,} B in shared memory, {chunk_mode} contiguous; each cell is "
         + (f"{step} elements of {element_bytes} B along {chunk_mode}:" if many else f"an element of {element_bytes} B:"),
         f"(line / {_LINES}, chunk) of {'their' if many else 'its'} core matrix of {_LINES} x {CHUNK} B, and the byte of the stage "
-        f"where {'they begin' if many else 'it begins'} (hexadecimal)"
-        + (f"; {table.stage.columns}" if table.stage.columns else ""),
+        f"where {'they begin' if many else 'it begins'} (hexadecimal){table.stage.note}",
     ]
     shown = ((lines_mode.lower(), rows, lines_extent), (chunk_mode.lower(), elements, extent))
     each = "; a window that begins or ends within 16 bytes shows single elements" if many else ""

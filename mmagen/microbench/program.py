@@ -95,9 +95,10 @@ def build(
         cache = open_cache(toolchain, env)
         site = _Site(toolchain, target, env, cache, compilers(toolchain, env, cache.digests), Path(folder))
         parts = batches(loops)
-        if linked := cache.find("builds", site.key("program", _MAIN, *map(unit, parts))):
+        texts = (_MAIN, *map(unit, parts))
+        if linked := cache.find("builds", site.key("program", *texts)):
             return Program(linked.folder / "peak", warnings=tuple(linked.result["warnings"]))
-        lay_out(site.scratch, _MAIN, *map(unit, parts))
+        lay_out(site.scratch, *texts)
         program = _build(parts, site, jobs or os.cpu_count() or 1, progress or (lambda done, total, what: None))
         cache.close()
         return program

@@ -37,11 +37,11 @@ class Stage:
         return self.kept * self.packed < self.group
 
     @property
-    def columns(self) -> str:
-        """What a column of memory is, unless it is one of the matrix: then ""."""
+    def note(self) -> str:
+        """The end of a title, "; ...", that says what a column of memory is; "" where it is a column of the matrix."""
         if self.sparse:
-            return f"columns are the {self.kept} of each {self.group} along K that are stored"
-        return f"a column is {self.packed} elements along K" if self.packed > 1 else ""
+            return f"; columns are the {self.kept} of each {self.group} along K that are stored"
+        return f"; a column is {self.packed} elements along K" if self.packed > 1 else ""
 
 
 @dataclass(frozen=True)

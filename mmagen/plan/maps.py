@@ -53,12 +53,9 @@ class Stored:
 
     @property
     def as_it_lies(self) -> Stored:
-        """Of a picture whose columns are those of memory."""
-        from mmagen.mma.ownership import Stage
-
+        """The same for a picture whose columns are those of memory, not of the matrix."""
         assert self.table.stage
-        plain = Stage(self.element_bytes, self.table.stage.contiguous_columns)
-        return replace(self, table=replace(self.table, stage=plain))
+        return replace(self, table=replace(self.table, stage=replace(self.table.stage, group=1, kept=1, packed=1)))
 
 
 def of_product(plan: ProductPlan, kernel: str = "") -> list[Map]:

@@ -1,5 +1,6 @@
 """Planted faults of calls that results of usual problems do not show: operands of which one is not aligned, values that are not
-finite or not normal, and what the C interface promises. The problems and calls that verify makes by itself must catch them.
+finite or not normal, what the C interface promises, and launches on several devices. The problems and calls that verify makes by
+itself must catch them.
 
 Rows of tests.support.mutations.Mutation: name, spec, header, text, what replaces it, and what goes wrong.
 """
@@ -112,5 +113,37 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "args.m > 0 && args.n > 0 && args.k > 0;",
         "args.k > 0;",
         "a call of no element is refused for a stride that nothing reads",
+    ),
+    (
+        "clusters_of_another_device",
+        "c2_stream",
+        "sm90_launch",
+        "clusters = device < kMostDevices ? known[device][ctas - 1]",
+        "clusters = device < kMostDevices ? known[0][ctas - 1]",
+        "a launch on device 1 has as many clusters as device 0 runs at once",
+    ),
+    (
+        "kernel_not_prepared_again_after_a_reset",
+        "c2_stream",
+        "sm90_launch",
+        "if (error != cudaErrorInvalidValue && error != cudaErrorInvalidClusterSize) { return status_of(error); }",
+        "if (error != cudaErrorUnknown) { return status_of(error); }",
+        "calls after a reset of the device fail",
+    ),
+    (
+        "large_clusters_not_allowed_again_after_a_reset",
+        "cluster16",
+        "sm90_launch",
+        "if (error != cudaErrorInvalidValue && error != cudaErrorInvalidClusterSize) { return status_of(error); }",
+        "if (error != cudaErrorInvalidValue) { return status_of(error); }",
+        "calls after a reset of the device fail: clusters of more than eight CTAs are to be allowed for each context",
+    ),
+    (
+        "error_of_a_launch_after_a_reset_left_behind",
+        "c2_stream",
+        "sm90_launch",
+        "  cudaGetLastError();\n  status = prepare_kernel<Config>();",
+        "  status = prepare_kernel<Config>();",
+        "a call that succeeds leaves an error in the runtime",
     ),
 )
