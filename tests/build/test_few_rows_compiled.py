@@ -45,7 +45,15 @@ def _passes(task):
     assert record["disposition"] == "passed" and not record["details"]["findings"], (task.problem.text, record["reason"])
 
 
-@pytest.mark.parametrize("spec, offset", [(spec, offset) for spec, size in BYTES.items() for offset in range(16 // size)])
+def _offsets():
+    """In most runs 0, 1 and the last before 16 bytes, which the test takes with the most rows."""
+    for spec, size in BYTES.items():
+        last = 16 // size - 1
+        for offset in range(last + 1):
+            yield pytest.param(spec, offset, marks=[] if offset in (0, 1, last) else [pytest.mark.more])
+
+
+@pytest.mark.parametrize("spec, offset", _offsets())
 def test_rows_may_begin_at_any_element(spec, offset, compiled):
     made = compiled(spec)
     vector = 16 // BYTES[spec]
