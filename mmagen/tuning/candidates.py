@@ -54,11 +54,13 @@ def candidates(spec: Spec) -> Iterator[Candidate]:
     for of_spec, config in [*own, *(("", keys) for keys in others)]:
         for keys, plan in _launches(base, config):
             name, kernel = names_of(plan)
-            if name in names:
+            if name in names and not of_spec:
                 continue
             if name != kernel:
                 kernel = _free(kernel, plan, of_kernels)
                 name = f"{kernel}_{suffix(plan)}"
+            elif of_spec:
+                name = kernel = _free(kernel, plan, of_kernels)
             choice = f"{of_spec}_{suffix(plan)}" if of_spec and "clusters" in config else of_spec
             if name not in names:
                 names.add(name)

@@ -337,6 +337,29 @@ def test_kernels_that_differ_in_more_than_the_cluster_have_names_of_their_own():
     }
 
 
+def test_kernels_for_one_cluster_that_names_do_not_tell_apart_are_all_measured():
+    """How many groups of warpgroups take k tiles in turn is in no name, and such kernels are compiled for one cluster."""
+    spec = SPEC.replace("SM90_64x128x16_F32BF16BF16_SS", "SM90_64x64x16_F32BF16BF16_RS").replace("128, 64]", "64, 128]")
+    spec += "operands: swapped\nschedule: cooperative\nweights: {type: s4, group: 128, scale: bf16}\n"
+    ways = (
+        ", warpgroups: 2, when: {m: [1, 2]}",
+        ", when: {m: [3, 4]}",
+        ", warpgroups: 2, when: {m: [5, 6]}",
+        ", warpgroups: 3",
+    )
+    configs = "".join(f"  - {{name: c{i}{way}}}\n" for i, way in enumerate(ways))
+    own = [*takewhile(lambda one: one.own, candidates(load(f"{spec}configs:\n{configs}", "it.yaml").spec))]
+    assert [(one.own, one.name) for one in own] == [
+        ("c0", "coop_64x64x128_swap"),
+        ("c1", "coop_64x64x128_swap_2"),
+        ("c3", "coop_64x64x128_swap_3"),
+    ], "c2 is c0 again"
+    library = library_of(own, {one.name: guess(one.plan, MACHINE) for one in own})
+    assert {one.name: one.plan.roles.consumers for one in library.configs} == {
+        one.name: one.plan.roles.consumers for one in own
+    }
+
+
 def test_every_config_is_compiled_with_the_tile_that_it_inherits():
     configs = "configs:\n  - {name: a, tile: [64, 128, 32], when: {m: [1, 2]}}\n  - {name: b, stages: 2}\n"
     own = [*takewhile(lambda one: one.own, candidates(load(SPEC + configs, "it.yaml").spec))]

@@ -20,6 +20,7 @@
 #include "operands.cuh"
 #include "options.cuh"
 #include "record.cuh"
+#include "rotating_operands.cuh"
 #include "turns.cuh"
 #if defined(MMAGEN_WITH_CUBLASLT)
 #include "baseline.cuh"
@@ -32,66 +33,6 @@ inline namespace v0_1 {
 struct NamedKernel {
   char const* name;
   int (*run)(Call const& call, cudaStream_t stream);
-};
-
-/// Sets of operands in one allocation for each matrix, 256-byte aligned, so many that a round of launches moves 200 MB.
-template <class Subject>
-class RotatingOperands {
- public:
-  RotatingOperands(Problem const& problem, Call const& like) : problem_(problem), call_(like) {
-    double const bytes = call_.a.bytes() + call_.b.bytes() + call_.d.bytes();
-    count_ = static_cast<int>(std::max(1.0, std::min(kMostSets, std::ceil(kRotatedBytes / bytes))));
-    std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
-    check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
-    double const affordable = std::floor(0.75 * static_cast<double>(free_bytes) / bytes);
-    count_ = static_cast<int>(std::max(1.0, std::min(static_cast<double>(count_), affordable)));
-    a_ = allocated(call_.a);
-    b_ = allocated(call_.b);
-    d_ = allocated(call_.d);
-  }
-
-  void fill(Draw const& draw, uint64_t seed, cudaStream_t stream) const {
-    for (int set = 0; set < count_; ++set) {
-      Call const one = call(set);
-      auto const fill = [&](double reach, int64_t group, uint64_t tag) {
-        return Fill{draw.distribution, reach, group, draw.positive, splitmix64(seed + static_cast<uint64_t>(set) ^ tag << 60)};
-      };
-      fill_matrix<typename Subject::A>(one.a, fill(draw.reach_a, draw.group, 0xa), stream);
-      fill_matrix<typename Subject::B>(one.b, fill(draw.reach_b, 1, 0xb), stream);
-    }
-    check(cudaStreamSynchronize(stream), "filling the input sets");
-  }
-
-  int count() const { return count_; }
-
-  Call call(int set) const {
-    Call one = call_;
-    one.a.data = at(a_, call_.a, set);
-    one.b.data = at(b_, call_.b, set);
-    one.d.data = at(d_, call_.d, set);
-    return one;
-  }
-
- private:
-  static constexpr double kRotatedBytes = 2e8;
-  static constexpr double kMostSets = 256;
-
-  static std::size_t set_bytes(Matrix const& matrix) {
-    int64_t const elements = (matrix.batch - 1) * matrix.batch_stride + matrix.outer() * matrix.ld;
-    return static_cast<std::size_t>((elements * matrix.element_bytes + 255) / 256 * 256);
-  }
-  DeviceMemory allocated(Matrix const& matrix) const {
-    return DeviceMemory(set_bytes(matrix) * static_cast<std::size_t>(count_));
-  }
-  static void* at(DeviceMemory const& memory, Matrix const& matrix, int set) {
-    return static_cast<unsigned char*>(memory.get()) + set_bytes(matrix) * static_cast<std::size_t>(set);
-  }
-
-  Problem problem_;
-  Call call_;
-  int count_ = 1;
-  DeviceMemory a_, b_, d_;
 };
 
 /// A candidate on one problem: what its check found, and its samples.
@@ -143,7 +84,7 @@ class Heat {
   /// All that passed, in turns. Kernels slower than --within times the fastest candidate get no further samples, nor do
   /// baselines slower than --within times the fastest baseline.
   ClockReading time_all(Nvml const& nvml) {
-    RotatingOperands<Subject> const sets(problem_, operands_.call(InPlace::kNo));
+    RotatingOperandsOf<Subject> sets(problem_, operands_);
     sets.fill(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
     for (int i = 0; i < sets.count(); ++i) { calls_.push_back(sets.call(i)); }
     for (std::size_t i = 0; i < runners_.size(); ++i) {
@@ -254,10 +195,11 @@ class Heat {
     }
     announce(options_.json, problem_, "cublasLt", "verify");
     try {
+      for (Call const& call : calls_) { lt_calls_.push_back(of_baseline<Subject>(call)); }
       Outcome outcome;
       for (LtSums const sums : {LtSums::kAny, LtSums::kAccumulators}) {
-        lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), calls_[0], sums);
-        for (Call const& call : calls_) { lt_->prepare(call, stream_); }
+        lt_ = std::make_unique<LtMatmul>(lt_types<Subject>(), lt_calls_[0], sums);
+        for (Call const& call : lt_calls_) { lt_->prepare(call, stream_); }
         std::vector<int> const near = near_heuristics();
         outcome = check_baseline(near.front());
         if (outcome.disposition == Disposition::kPassed) {
@@ -316,19 +258,19 @@ class Heat {
     if (known_.has_value()) {
       operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kSmallInt), options_.seed, stream_);
       operands_.prepare_output(InPlace::kNo, stream_);
-      lt_->run(operands_.call(InPlace::kNo), heuristic, stream_);
+      lt_->run(of_baseline<Subject>(operands_.call(InPlace::kNo)), heuristic, stream_);
       check(cudaStreamSynchronize(stream_), "running cuBLASLt");
       if (operands_.d().checksum(stream_) == *known_) { return {}; }
     }
     operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kUniform), options_.seed, stream_);
-    Runner const runner = [this, heuristic](Call const& call) { lt_->run(call, heuristic, stream_); };
+    Runner const runner = [this, heuristic](Call const& call) { lt_->run(of_baseline<Subject>(call), heuristic, stream_); };
     return judge_baseline<Subject>(runner, problem_, Distribution::kUniform, operands_, stream_);
   }
 
   Entrant baseline(int heuristic, char const* name) {
     Entrant one;
     one.name = name;
-    one.launch = [this, heuristic](int set) { lt_->run(calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
+    one.launch = [this, heuristic](int set) { lt_->run(lt_calls_[static_cast<std::size_t>(set)], heuristic, stream_); };
     return one;
   }
 
@@ -336,6 +278,7 @@ class Heat {
   static constexpr double kNear = 1.1;  // medians of three samples differ by less, even where power limits the clock
 
   std::unique_ptr<LtMatmul> lt_;
+  std::vector<Call> lt_calls_;
 #else
   void add_baselines() { missing_ = "no baseline: built without cuBLASLt"; }
 #endif
