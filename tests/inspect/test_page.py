@@ -259,10 +259,10 @@ def test_predicted_times_of_a_kernel_without_a_cost_are_estimates():
 
 
 def test_words_say_what_the_numbers_are_of():
-    weights = reported("sm90_gemm_s4_bf16")[1]
-    assert section(weights, "general: Operand A (M,K)")["type"].startswith("s4, two in a byte")
-    assert section(weights, "general: Schedule")["operands"].startswith("swapped")
-    assert section(weights, "general: TiledMMA")["permutation"] == "none"
+    weights, kernel = reported("sm90_gemm_s4_bf16")[1], "coop_64x64x128_swap_split2_g2"
+    assert section(weights, f"{kernel}: Operand A (M,K)")["type"].startswith("s4, two in a byte")
+    assert section(weights, f"{kernel}: Schedule")["operands"].startswith("swapped")
+    assert section(weights, f"{kernel}: TiledMMA")["permutation"] == "none"
     assert section(reported("sm90_gemm_u4_f16")[1], "Operand A (M,K)")["type"].startswith("u4, two in a byte")
     assert section(reported("sm90_gemm_s8_bf16")[1], "general: Operand A (M,K)")["type"].startswith("s8, ")
     sparse = reported("sm90_gemm_sparse_bf16")[1]
