@@ -54,7 +54,7 @@ def candidates(spec: Spec) -> Iterator[Candidate]:
     for of_spec, config in [*own, *(("", keys) for keys in others)]:
         for keys, plan in _launches(base, config):
             name, kernel = names_of(plan)
-            if name in names and not of_spec:
+            if name in names and not of_spec:  # names tell enough of what the family offers apart; what a spec has is measured
                 continue
             if name != kernel:
                 kernel = _free(kernel, plan, of_kernels)

@@ -23,7 +23,7 @@ SPECS = (
     "mx2_u4",
     "sparse_bf16",
 )
-# In most runs further tensors, TMA with copies, pieces, and what TMA alone loads, with metadata.
+# A kernel with further tensors, one by TMA or with copies of operands, one of f32 in pieces, and a sparse one.
 _IN_EVERY_RUN = ("sm80_gemm_f16_epilogue", "c2_stream", "pc1_x6", "sparse_bf16")
 _ACCEPTED = 200  # calls that are launched, of those that can be
 

@@ -89,9 +89,10 @@ _LARGEST = 2**26  # products of a mutation's own problem that are still quickly 
 _SECONDS = 20  # of processor time for one spec; compilers are processes of their own
 
 
-# One of each kind of kernel and main loop; of DMMA the random specs of every run have one. And one of each kind of fault: in
-# waits, barriers, operands, the result, host code, what a call says, and of wgmma kernels in bytes expected and multicast. Each is
-# compiled for itself; the original specs are those of other tests of every run, which need them compiled too.
+# One of each kind of kernel and main loop; of DMMA the random specs of every run have one. And faults in waits, barriers, operands,
+# steps along K, the result, host code, what a call says, and of wgmma kernels in bytes expected and multicast; those in batches,
+# offsets of 32 bits, flags and saturation are `more`. Each is compiled for itself; the original specs are those of other tests of
+# every run, which need them compiled too.
 _SPECS_OF_EVERY_RUN = (
     "hello_micro",
     "hello_ownership",
@@ -105,6 +106,7 @@ _SPECS_OF_EVERY_RUN = (
 _FAULTS_OF_EVERY_RUN = (
     "slices_barrier",
     "first_wait_dropped",
+    "k_loop_short",
     "operands_transposed",
     "wide_when_unaligned",
     "row_past_the_end",

@@ -46,7 +46,7 @@ def _passes(task):
 
 
 def _offsets():
-    """In most runs 0, 1 and the last before 16 bytes, which the test takes with the most rows."""
+    """In every run 0, 1 and the last offset within 16 bytes, for which the test has the most rows."""
     for spec, size in BYTES.items():
         last = 16 // size - 1
         for offset in range(last + 1):

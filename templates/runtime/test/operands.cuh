@@ -36,7 +36,8 @@ inline namespace v0_1 {
 //   Epilogue                               what D may be: LinearCombinationModel, or OperationsModel of epilogue_model.cuh
 //   run(Call, stream), query(KernelFacts*), error_text()   the C ABI
 //   and, where A is changed once it is filled, prepare_a(Matrix, stream); where B is, once all is filled, prepare_b(Matrix,
-//   further, distribution, seed, stream), and kPackedB, its elements in a byte; where several of A are a byte, kPackedA
+//   further, distribution, seed, stream), and kPackedB, its elements in a byte; where several of A are a byte, kPackedA; with
+//   these, forget_a(Matrix) and forget_b(Matrix), which free what was made of them
 //   and, for bench, peak_launch(iterations, double* flop, stream)
 
 /// The project's <name>_info.

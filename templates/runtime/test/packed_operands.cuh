@@ -66,6 +66,9 @@ class PackedOperand {
     batch_stride = found->second.batch_stride_;
   }
 
+  /// Frees what was made of this matrix.
+  static void forget(Matrix const& matrix) { all().erase(matrix.data); }
+
  private:
   static std::map<void*, PackedOperand>& all() {
     static auto* const known = new std::map<void*, PackedOperand>;  // outlives the runtime

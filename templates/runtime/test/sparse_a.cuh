@@ -100,6 +100,9 @@ class CompressedA {
   /// The compressed form of A.
   static CompressedA const& of(Matrix const& a) { return all().at(a.data); }
 
+  /// Frees what was made of this A.
+  static void forget(Matrix const& a) { all().erase(a.data); }
+
   CompressedSize const& size() const { return size_; }
   void* values() const { return values_.get(); }
   void* metadata() const { return metadata_.get(); }

@@ -240,6 +240,9 @@ class PackedWeights {
     return found == all().end() ? nullptr : &found->second;
   }
 
+  /// Frees what was made of this B.
+  static void forget(Matrix const& b) { all().erase(b.data); }
+
   void* data() const { return packed_.get(); }
   int64_t pitch() const { return pitch_; }
   int64_t batch_stride() const { return batch_stride_; }

@@ -259,6 +259,7 @@ class Heat {
     if (known_.has_value()) {
       operands_.fill_inputs(draw_of<Subject>(problem_, Distribution::kSmallInt), options_.seed, stream_);
       operands_.prepare_output(InPlace::kNo, stream_);
+      check(cudaStreamSynchronize(stream_), "filling the inputs");  // weights are dequantized on the default stream
       lt_->run(of_baseline<Subject>(operands_.call(InPlace::kNo)), heuristic, stream_);
       check(cudaStreamSynchronize(stream_), "running cuBLASLt");
       if (operands_.d().checksum(stream_) == *known_) { return {}; }

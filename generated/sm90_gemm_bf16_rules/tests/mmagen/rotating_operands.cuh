@@ -29,7 +29,7 @@ inline int sets_of_rotation(double moved, double taken) {
 
 }  // namespace detail
 
-/// In one allocation for each matrix, 256-byte aligned. Further tensors are those of the first operands.
+/// Sets that lie in one allocation for each matrix, 256-byte aligned. Further tensors are those of the first operands.
 template <class Subject>
 class RotatingOperands {
  public:
@@ -81,17 +81,31 @@ class RotatingOperands {
   DeviceMemory a_, b_, d_;
 };
 
-/// Each as it is to be verified: a Subject that compresses A or packs B knows them by their addresses.
+/// Sets that are each prepared as for verify, since a Subject that compresses A or packs B finds the result by the address.
+/// Unlike those of OperandSets, none is the first operands, which are filled again while baselines are checked.
 template <class Subject>
 class PreparedOperands {
  public:
   PreparedOperands(Problem const& problem, Operands<Subject> const& like) {
     Call const call = like.call(InPlace::kNo);
-    // Of B also what is packed, and a B of the type of A for cuBLASLt; of A what is compressed.
-    double const taken = 2 * call.a.bytes() + (2 + sizeof(typename Subject::A::Storage)) * call.b.bytes() + call.d.bytes();
+    // Also what A is compressed to, what B is packed to, and a B of the type of A for cuBLASLt.
+    double const of_b = PreparesB<Subject>::value ? 2.0 + sizeof(typename Subject::A::Storage) : 1.0;
+    double taken = 2 * call.a.bytes() + of_b * call.b.bytes() + call.c.bytes() + call.d.bytes();
+    for (Matrix const& one : call.further) { taken += one.bytes(); }
+    taken += 2.0 * GuardedMatrix::kGuardBytes * static_cast<double>(4 + call.further.size());
     int const count = detail::sets_of_rotation(like.bytes(), taken);
     for (int set = 0; set < count; ++set) { sets_.emplace_back(problem); }
   }
+
+  ~PreparedOperands() {
+    for (Operands<Subject> const& one : sets_) {
+      [[maybe_unused]] Call const call = one.call(InPlace::kNo);
+      if constexpr (PreparesA<Subject>::value) { Subject::forget_a(call.a); }
+      if constexpr (PreparesB<Subject>::value) { Subject::forget_b(call.b); }
+    }
+  }
+  PreparedOperands(PreparedOperands const&) = delete;
+  PreparedOperands& operator=(PreparedOperands const&) = delete;
 
   void fill(Draw const& draw, uint64_t seed, cudaStream_t stream) {
     for (std::size_t set = 0; set < sets_.size(); ++set) {
