@@ -44,8 +44,8 @@ NAMES = [
     "sm90_gemm_bf16_nt",
     "sm90_gemm_bf16_rs",
 ]
-# In most runs what loads by cp.async and by TMA, of operands with K contiguous and not, of whole elements,
-# halves of bytes and what is kept of a sparse A; and what has no shared memory. sm90_gemm_bf16_rs is in a test below.
+# Copies by cp.async and by TMA, operands with K contiguous and not, whole elements, two in a byte and a sparse A; and a kernel
+# without shared memory. sm90_gemm_bf16_rs is in a test below.
 _IN_EVERY_RUN = ("hello_ownership", "sm80_gemm_classic", "sm80_gemm_u4", "sm80_gemm_sparse_bf16", "sm90_gemm_bf16_nt")
 
 
