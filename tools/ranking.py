@@ -1,7 +1,7 @@
-"""python -m tools.ranking [--check] [--library SET] [--add SET DATABASE]: docs/results/h200-ranking.md, whether `mmagen new` puts
-the fastest candidates first.
+"""python -m tools.ranking [--device NAME] [--check] [--library SET] [--add SET DATABASE]: docs/results/NAME-ranking.md, whether
+`mmagen new` puts the fastest candidates first on a device, an h200 or h100.
 
-Measured are the times in docs/results/h200-candidates.json: sets of candidates of `mmagen new`, each for types and a layout, on
+Measured are the times in docs/results/NAME-candidates.json: sets of candidates of `mmagen new`, each for types and a layout, on
 many problems. They are ranked by the times that `mmagen new` predicts for one problem. --library prints a set as a library
 spec, of which `mmagen tune --tried 20 --problems FILE` measures each kernel; --add takes the lines of its database. --check
 compares the page with what would be written, exit code 1.
@@ -13,6 +13,7 @@ import argparse
 import json
 import statistics
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,20 +23,51 @@ import yaml
 
 from mmagen.families import plan as planned
 from mmagen.families.estimate import predicted
-from mmagen.plan.devices import DEVICES
+from mmagen.plan.devices import DEVICES, Device
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem, Spec
 from mmagen.suggest.rank import document
 from mmagen.suggest.wanted import Wanted, wanted
+from mmagen.tuning.candidates import names_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/results/h200-ranking.md"
-TIMES = ROOT / "docs/results/h200-candidates.json"
 FIRST = 3
 _NEAR = 0.01
+_WIDTH = 130
+_ALONE = "_c1x1"  # in names of `mmagen tune` where a launch decides the cluster
 _OF_LIBRARY = ("arch",)  # keys that a config cannot have
 _OF_CONFIG = ("schedule", "cluster", "operands", "stream_k", "split_k", "cache", "prefetch", "ctas_per_sm", "stages")
-_DEVICE = next(device for device in DEVICES if device.name == "h200")
+MEASURED = {one.name: one for one in DEVICES if one.name in ("h200", "h100")}
+
+
+@dataclass(frozen=True)
+class _Measurement:
+    """on: the device, and when. remark: sentences of the page."""
+
+    on: str
+    remark: str
+
+
+_MEASURED = {
+    "h200": _Measurement(
+        "an H200 on 2026-11-23",
+        "Kernels have become faster since these measurements, for instance where a tile has columns beyond D.",
+    ),
+    "h100": _Measurement(
+        "an H100 80GB HBM3 (driver 580.159.04, CUDA 13.0, CUTLASS 4.2.0) on 2026-11-27",
+        "Of the problems held out, 40 (26 of e4m3, whose operands TMA can address) were drawn at random for these measurements.",
+    ),
+}
+
+
+def page_of(device: Device) -> Path:
+    """Its page."""
+    return ROOT / f"docs/results/{device.name}-ranking.md"
+
+
+def times_of(device: Device) -> Path:
+    """What was measured on it."""
+    return ROOT / f"docs/results/{device.name}-candidates.json"
 
 
 @dataclass(frozen=True)
@@ -78,18 +110,18 @@ class Row:
 
 
 def loaded(text: str) -> dict[str, Set]:
-    """The sets of TIMES by name."""
+    """The sets of measured times by name."""
     return {name: Set(**one) for name, one in json.loads(text).items()}
 
 
-def rows(one: Set) -> list[Row]:
-    """A row for each problem."""
+def rows(one: Set, device: Device) -> list[Row]:
+    """A row for each problem. device: the one that its times are of."""
     plans = one.plans()
     found = []
     for problem, us in one.us.items():
         m, n, k, *batch = map(int, problem.split(","))
         asked = [Problem(shape=(m, n, k), batch=batch[0] if batch else 1)]
-        guessed = {name: predicted(plans[name], _DEVICE, asked)[0] for name in us}
+        guessed = {name: predicted(plans[name], device, asked)[0] for name in us}
         order = sorted(us, key=lambda name: guessed[name])
         fastest = min(us, key=lambda name: us[name])
         lost = min(us[name] for name in order[:FIRST]) / us[fastest] - 1
@@ -117,24 +149,30 @@ def summary(found: Sequence[Row]) -> str:
     """Cells of a line of the first table."""
     among = sum(one.place <= FIRST for one in found)
     lost = statistics.median(one.lost for one in found if one.place > FIRST) if among < len(found) else 0.0
+    near = sum(one.lost <= _NEAR for one in found) / len(found)
     error = statistics.median(abs(error) for one in found for error in one.errors)
-    return f"{len(found)} | {among} | {among / len(found):.0%} | {lost:.1%} | {error:.1%}"
+    return f"{len(found)} | {among} | {among / len(found):.0%} | {near:.0%} | {lost:.1%} | {error:.1%}"
 
 
-def page(sets: Mapping[str, Set]) -> str:
+def page(sets: Mapping[str, Set], device: Device) -> str:
     """The text of the page."""
-    all_rows = {name: rows(one) for name, one in sets.items()}
+    all_rows = {name: rows(one, device) for name, one in sets.items()}
+    name, of = times_of(device).name, _MEASURED[device.name]
+    text = (
+        f"Made by `python -m tools.ranking --device {device.name}` from [{name}]({name}): candidates of `mmagen new`, 18 to 20 for "
+        f"each choice of types, measured by the program of `mmagen tune` on {of.on}. 12 of them were the best ones, of different "
+        "tiles, for problems of this page, by coefficients of before these measurements; the others were drawn at random. They are "
+        "ranked by predicted times, whose coefficients are fitted to H100 times of some of the problems; these are counted apart. "
+        f"What the formula takes into account was decided with all of them in view. {of.remark}"
+    )
     lines = [
         "# Candidates of `mmagen new`, ranked and measured",
         "",
-        f"Made by `python -m tools.ranking` from [h200-candidates.json]({TIMES.name}): candidates of `mmagen new`, 18 to 20 for",
-        "each choice of types, measured on an H200 by the program of `mmagen tune`. 12 of them were the best ones, of different",
-        "tiles, for problems of this page, by coefficients of before these measurements; the others were drawn at",
-        "random. Problems that",
-        "coefficients were fitted to are counted apart; what the formula takes into account was decided with all of them in view.",
+        *textwrap.wrap(text, _WIDTH, break_on_hyphens=False),
         "",
-        "| types | problems | | fastest among the first three | | loss where not, median | error of predictions, median |",
-        "|---|---|---|---|---|---|---|",
+        "| types | problems | | fastest among the first three | | one of them slower than it by at most 1% "
+        "| loss where not among them, median | error of predictions, median |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for fitted in (False, True):
         every = [row for found in all_rows.values() for row in found if row.fitted == fitted]
@@ -196,16 +234,19 @@ def library(one: Set) -> str:
 
 
 def added(one: Set, lines: Iterable[str]) -> Set:
-    """With the times that a database of `mmagen tune` has of its candidates; newer lines replace older ones."""
+    """With the times that a database of `mmagen tune`, which has names of its own, has of its candidates; newer lines replace
+    older ones."""
+    names = {names_of(plan)[0].removesuffix(_ALONE): name for name, plan in one.plans().items()}
     us = {problem: dict(times) for problem, times in one.us.items()}
     for record in map(json.loads, lines):
-        if record.get("name") in one.candidates and record.get("disposition") == "passed" and record.get("ms_median"):
-            us.setdefault(record["problem"], {})[record["name"]] = float(f"{1e3 * record['ms_median']:.4g}")
+        name = names.get(record.get("name", "").removesuffix(_ALONE))
+        if name and record.get("disposition") == "passed" and record.get("ms_median"):
+            us.setdefault(record["problem"], {})[name] = float(f"{1e3 * record['ms_median']:.4g}")
     return Set(one.options, one.candidates, one.fitted, us)
 
 
 def dumped(sets: Mapping[str, Set]) -> str:
-    """The text of TIMES: a line for each candidate and each problem."""
+    """The text of a file of times: a line for each candidate and each problem."""
     parts = []
     for name, one in sets.items():
         tables = {
@@ -222,11 +263,14 @@ def dumped(sets: Mapping[str, Set]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tools.ranking", description=__doc__)
+    parser.add_argument("--device", choices=sorted(MEASURED), default="h200", help="what was measured on; default: h200")
     parser.add_argument("--check", action="store_true", help="only compare, exit code 1 if the page would change")
     parser.add_argument("--library", metavar="SET", help="print the candidates of a set as a library spec")
     parser.add_argument("--add", nargs=2, metavar=("SET", "DATABASE"), help="take times of a database of mmagen tune")
     options = parser.parse_args(arguments)
-    sets = loaded(TIMES.read_text("utf-8"))
+    device = MEASURED[options.device]
+    of_page, of_times = page_of(device), times_of(device)
+    sets = loaded(of_times.read_text("utf-8"))
     for name in filter(None, (options.library, options.add and options.add[0])):
         if name not in sets:
             parser.error(f"there is no set {name!r}; there are {', '.join(sets)}")
@@ -236,14 +280,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.add:
         name, database = options.add
         sets[name] = added(sets[name], Path(database).read_text("utf-8").splitlines())
-        TIMES.write_text(dumped(sets), "utf-8")
-    made = page(sets)
+        of_times.write_text(dumped(sets), "utf-8")
+    made = page(sets, device)
     if options.check:
-        same = PAGE.is_file() and PAGE.read_text("utf-8") == made
-        print("" if same else f"{PAGE.relative_to(ROOT)} differs")
+        same = of_page.is_file() and of_page.read_text("utf-8") == made
+        print("" if same else f"{of_page.relative_to(ROOT)} differs")
         return int(not same)
-    PAGE.write_text(made, "utf-8")
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    of_page.write_text(made, "utf-8")
+    print(f"wrote {of_page.relative_to(ROOT)}")
     return 0
 
 

@@ -1,5 +1,5 @@
-"""Predicted times of kernels that nobody measured: the formula of `plan.cost` with coefficients from datasheets, from what
-`mmagen tune` found on an H200, and from docs/results/h200-times.csv. They serve to compare candidates, and to see what limits a
+"""Predicted times of kernels that nobody measured, by coefficients from datasheets, from what the program of `mmagen tune` measured
+(docs/results/h100-ranking.md), and from docs/results/h200-times.csv. They serve to compare candidates, and to see what limits a
 kernel; `mmagen tune` measures."""
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import cast
 
 from mmagen.core.targets import capability
 from mmagen.families import family_of, tunable
+from mmagen.families.estimated_time import estimated_us
 from mmagen.families.peak.rates import rate
 from mmagen.families.wgmma import decisions
 from mmagen.mma import catalogue
-from mmagen.plan.cost import Call, KernelShape, predicted_us, schedule, terms, time_us
+from mmagen.plan.cost import Call, KernelShape, schedule, terms
 from mmagen.plan.devices import DEVICES, Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.model import Operand
@@ -36,22 +37,23 @@ _SMEM_BYTES = 128  # an SM's shared memory delivers in a cycle
 # What one warp waits for in a k tile, in cycles, however fast the tensor cores are: cp.async.wait_group, a barrier and the first
 # fragments, and for each 32 bytes of a row, which a k block of mma.sync has, fragments and products of the one before. It joins
 # what is limited by rates in squares. Fitted, with _EDGE_CYCLES, _JOINED, _STAGED and _WARPS_SYNC, to the half of the problems of
-# mma.sync that docs/results/h200-ranking.md says; tf32, f64 and sparse kernels had no part in it.
-_K_TILE_CYCLES, _K_BLOCK_CYCLES, _K_BLOCK_BYTES = 258, 35.7, 32
-# A CTA whose tile extends beyond A or B copies with a predicate for each vector, and other CTAs end sooner: cycles of a vector.
-_EDGE_CYCLES = 45.4
+# mma.sync that docs/results/h100-ranking.md says; tf32, f64 and sparse kernels had no part in it.
+_K_TILE_CYCLES, _K_BLOCK_CYCLES, _K_BLOCK_BYTES = 216, 44.4, 32
+# A CTA whose tile extends beyond A or B copies with a predicate for each vector: cycles of a vector, which count where neither
+# DRAM nor L2 is the limit.
+_EDGE_CYCLES = 38.7
 # The clock of f64 kernels, which take less power, relative to that at which the peaks of the datasheet hold (h200-peaks.csv).
 _F64_CLOCK = 1980 / 1830
 # Loads of fragments delay tensor cores before they limit them: a p-norm of the two, by mma.sync kernels on an H200.
-_JOINED = 1.73
+_JOINED = 1.31
 
 # Of the datasheet's rate, what wgmma kernels reach before the power limit lowers the clock, by the type of A, other types the
 # first; and those of a sparse A. And what threads add for each element of a tile and k tile where they add up partial sums, and
 # where they multiply them by a scale of each column.
-_REACHED = {"bf16": 0.872, "f16": 0.872, "tf32": 0.946, "e4m3": 0.948, "e5m2": 0.948, "s8": 0.912, "u8": 0.912}
+_REACHED = {"bf16": 0.888, "f16": 0.898, "tf32": 0.946, "e4m3": 0.922, "e5m2": 0.922, "s8": 0.912, "u8": 0.912}
 _REACHED_SPARSE = 0.69
 # Of the cycles in which shared memory delivers A and B to wgmma, which delay it before they limit it: warpgroups share reads of B.
-_READS_OF_A, _READS_OF_B = 1.86, 0.64
+_READS_OF_A, _READS_OF_B = 1.9, 0.277
 _PROMOTED_US, _SCALED_US = 2.5e-6, 2e-5
 _METADATA = 0.125  # bytes for an element of a sparse A
 
@@ -68,41 +70,42 @@ _VECTOR_BYTES = 16
 _ELEMENTS_US = 3.0  # of a tile whose elements are stored one by one, or of the last ones of its rows
 
 
-# Of what is not measured: of an H200, fitted to half of some 650 problems of bf16, f16, tf32, e4m3 and s8 with 12 to 58
-# configurations each, which the program of `mmagen tune` measured there. docs/results/h200-ranking.md has the other half of some.
+# Of what is not measured: of an H200, whose DRAM and clock other devices are compared with. Fitted, with what follows, to the
+# problems of wgmma kernels that docs/results/h100-ranking.md says, 55 candidates in all.
 _GUESS = Cost(
     ctas=1,
-    launch_us=1.98,
-    overlap_us=0.54,
+    launch_us=1.92,
+    overlap_us=0.296,
     tile_us=0.4,
-    store_pitch=0.22,
+    store_pitch=0.184,
     k_tile_us=1.0,
-    throttle=0.163,
-    line_ns=1.04,
-    dram_tbps=4.18,
-    dram_spread=0.116,
-    dram_columns=1.63,
-    store_tbps=6.57,
-    l2_tbps=11.8,
-    l2_spread=0.16,
-    l2_pitch=0.21,
-    l2_odd_pitch=0.68,
-    l2_ragged=0.24,
+    throttle=0.184,
+    line_ns=0.987,
+    dram_tbps=4.36,
+    dram_spread=0.0257,
+    store_tbps=3.07,
+    l2_tbps=12.6,
+    l2_spread=0.382,
+    l2_pitch=0.39,
+    l2_odd_pitch=1.17,
+    l2_ragged=0.0585,
     fixup_us=2.0,
-    fixup_tbps=7.9,
-    part_us=0.014,
+    fixup_tbps=5.13,
+    part_us=0.0126,
 )
-_LEAST_US, _LEAST_LINE_US = 0.055, 0.0005  # of a k tile, and for each byte of its rows: small tiles wait for loads
+_LEAST_US, _LEAST_LINE_US = 0.0597, 0.000429  # of a k tile, and for each byte of its rows: small tiles wait for loads
 # Of an epilogue: for each element of a tile that a warpgroup stores, and for each byte of these; pingpong hides it behind another
 # tile's mainloop, up to the bytes of the tile. Rows of D that are not whole lines of 32 elements are stored in narrow boxes.
-_ELEMENT_US, _BYTE_US, _HIDDEN_BYTE_US = 6.3e-5, 2.05e-5, 1.95e-5
-_NARROW, _LINE = 2.44, 32
-_STAGED = 1.63  # of this, what the epilogue of kernels without wgmma takes: barriers between its two copies
-_FIXUP_US, _FIXUP_ELEMENT_US = 0.96, 4.5e-5  # of a tile whose partial sums are added: itself, and for each element
-_PREFETCHED_US = 0.36  # less, with stages that are in L2 when the kernel begins
+# Kernels with swapped operands transpose what they store.
+_ELEMENT_US, _BYTE_US, _HIDDEN_BYTE_US = 4.83e-5, 2.59e-5, 2.42e-5
+_NARROW, _LINE = 1.59, 32
+_SWAPPED = 1.448
+_STAGED = 1.6  # of this, what the epilogue of kernels without wgmma takes: barriers between its two copies
+_FIXUP_US, _FIXUP_ELEMENT_US = 0.959, 4.49e-5  # of a tile whose partial sums are added: itself, and for each element
+_PREFETCHED_US = 0.145  # less, with stages that are in L2 when the kernel begins
 _WARPS = 8  # of an SM, with which its tensor cores are busy
-_WARPS_SYNC = 0.18  # power of their part that mma.sync reaches with fewer
-_JOIN_US = 1.23  # exchange of partial sums within a cluster
+_WARPS_SYNC = 0.2  # power of their part that mma.sync reaches with fewer
+_JOIN_US = 3.1  # exchange of partial sums within a cluster
 # More, where launches decide how many columns of a tile they compute: 316x1136x328 takes 3.7 instead of 3.4 (docs/performance.md).
 _WIDTHS_US = 0.3
 
@@ -131,11 +134,12 @@ def _epilogue_us(plan: GemmPlan) -> float:
     """What a tile's epilogue adds to its mainloop."""
     m, n = plan.tile[0], plan.scheduler.tile_n or plan.tile[1]
     size = plan.epilogue.out.bytes
+    swapped = _SWAPPED if plan.spec.operands == "swapped" else 1.0
     if plan.spec.schedule == "pingpong":
-        return m * n * size * _HIDDEN_BYTE_US
+        return m * n * size * _HIDDEN_BYTE_US * swapped
     by_warpgroup = m * n / max(1.0, _storing(plan) / 128)
     narrow = _NARROW if n % _LINE and _storing(plan) != plan.threads else 1.0
-    return by_warpgroup * (_ELEMENT_US + size * _BYTE_US) * narrow
+    return by_warpgroup * (_ELEMENT_US + size * _BYTE_US) * narrow * swapped
 
 
 def _storing(plan: GemmPlan) -> int:
@@ -158,8 +162,14 @@ def predicted(plan: GemmPlan, device: Device, problems: Sequence[Problem], works
         ctas = min(numbers.occupancy.ctas, _ctas_of_an_sm(plan, device, problem))
         if ctas not in costs:
             costs[ctas] = _cost(plan, device, ctas)
-        found.append(_us(plan, costs[ctas], problem, workspace) + _edge_us(plan, device, problem))
+        found.append(_us(plan, costs[ctas], problem, workspace, _edge_us(plan, device, problem)))
     return found
+
+
+def times_of_calls(plan: GemmPlan, cost: Cost, calls: Sequence[Call]) -> list[float]:
+    """Microseconds of each call by coefficients of `guess`, if TMA or vectors can load its operands."""
+    kernel = _kernel(plan)
+    return [estimated_us(plan, kernel, cost, call, terms(kernel, cost.ctas, call)) for call in calls]
 
 
 def _edge_us(plan: GemmPlan, device: Device, problem: Problem) -> float:
@@ -188,9 +198,9 @@ def with_times(plan: ProjectPlan, of: Numbers) -> Numbers:
     return replace(of, predicted=tuple(times), estimated=True)
 
 
-def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool) -> float:
+def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool, edge: float) -> float:
     kernel, call = _kernel(plan), _call(plan, problem)
-    aligned = _formula_us(kernel, cost, call, problem)
+    aligned = _aligned_us(plan, cost, call, problem, edge)
     if pieces := plan.bytes_of_pieces:
         split = float(call.m * kernel.bytes[0] + call.n * kernel.bytes[1] + (call.m + call.n) * pieces) * call.k * call.batch
         return aligned + _COPY_US + split / _COPIED
@@ -208,7 +218,7 @@ def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool) -> float:
         return aligned + epilogue
     ways = [_by_threads_us(kernel, cost, call)]
     if workspace:
-        ways.append(_by_copies_us(kernel, cost, call))
+        ways.append(_by_copies_us(plan, cost, call))
     return min(ways) + epilogue
 
 
@@ -235,12 +245,13 @@ def _call(plan: GemmPlan, problem: Problem) -> Call:
     return replace(call, m=max(rows, 1) * across, k=max(k, 1), batch=1)
 
 
-def _formula_us(kernel: KernelShape, cost: Cost, call: Call, problem: Problem) -> float:
+def _aligned_us(plan: GemmPlan, cost: Cost, call: Call, problem: Problem, edge: float) -> float:
+    kernel = _kernel(plan)
     it = terms(kernel, cost.ctas, call)
     if problem.groups and problem.batch_stride_b != 0:
         others = sum(1 for size in problem.groups.sizes if size) - 1
         it = replace(it, read=it.read + max(0, others) * float(call.n) * call.k * kernel.bytes[1])
-    return time_us(cost, it)
+    return estimated_us(plan, kernel, cost, call, it, edge)
 
 
 def _by_threads_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
@@ -252,10 +263,12 @@ def _by_threads_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
     return _LAUNCH_US + -(-tiles // max(1, cost.ctas)) * one
 
 
-def _by_copies_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
+def _by_copies_us(plan: GemmPlan, cost: Cost, call: Call) -> float:
+    kernel = _kernel(plan)
     copied = (float(call.m) * kernel.bytes[0] + float(call.n) * kernel.bytes[1]) * call.k * call.batch
     a, b = (-(-pitch // _COPY_PITCH) * _COPY_PITCH for pitch in call.pitches[:2])
-    return _COPY_US + copied / _COPIED + predicted_us(kernel, cost, replace(call, pitches=(a, b, call.pitches[2])))
+    of_copies = replace(call, pitches=(a, b, call.pitches[2]))
+    return _COPY_US + copied / _COPIED + estimated_us(plan, kernel, cost, of_copies, terms(kernel, cost.ctas, of_copies))
 
 
 def _cost(plan: GemmPlan, device: Device, resident: int) -> Cost:

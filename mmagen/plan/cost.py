@@ -220,17 +220,35 @@ def terms(kernel: KernelShape, ctas: int, call: Call) -> Terms:
 
 def time_us(cost: Cost, it: Terms) -> float:
     """Microseconds of one call among others of its kind, one behind the other on a stream."""
-    cool = it.path * cost.k_tile_us
-    mma = cool * (1 + cost.throttle * cool / (cool + THROTTLED_US))
     lines = it.lines * (cost.line_ns * 1e-3)
     empty = 1 + it.empty_rows * cost.dram_rows + it.empty_columns * cost.dram_columns
     dram = it.read / (cost.dram_tbps * 1e6) * it.used**-cost.dram_spread * empty + it.stored / (cost.store_tbps * 1e6)
     loaded = it.loaded + it.loaded_pitch * cost.l2_pitch + it.loaded_odd * cost.l2_odd_pitch
     l2 = loaded / (cost.l2_tbps * 1e6) * (1 + it.ragged * cost.l2_ragged) * it.used**-cost.l2_spread
-    mainloop: float = (mma**4 + lines**4 + dram**4 + l2**4) ** 0.25
-    tile = cost.tile_us * (1 + it.odd_stores * cost.store_pitch)
+    return beside_us(cost, it, it.waves) + joined_us(tensor_us(cost, it), lines, dram, l2)
+
+
+def tensor_us(cost: Cost, it: Terms) -> float:
+    """Of the tensor core of the busiest CTA."""
+    cool = it.path * cost.k_tile_us
+    return cool * (1 + cost.throttle * cool / (cool + THROTTLED_US))
+
+
+def joined_us(*limits: float) -> float:
+    """What a mainloop takes that each of them limits: near a limit the others slow it too."""
+    joined: float = sum(limit**4 for limit in limits) ** 0.25
+    return joined
+
+
+def beside_us(cost: Cost, it: Terms, waves: float) -> float:
+    """What is added to the mainloop: the launch, the epilogues of so many work tiles, and partial sums."""
     fixup = (it.joined + it.reduced) * cost.fixup_us + it.summed * cost.part_us + it.sums / (cost.fixup_tbps * 1e6)
-    return cost.launch_us + it.crowded * cost.overlap_us + it.waves * tile + mainloop + fixup
+    return cost.launch_us + it.crowded * cost.overlap_us + waves * epilogue_us(cost, it) + fixup
+
+
+def epilogue_us(cost: Cost, it: Terms) -> float:
+    """Of a work tile."""
+    return cost.tile_us * (1 + it.odd_stores * cost.store_pitch)
 
 
 def predicted_us(kernel: KernelShape, cost: Cost, call: Call) -> float:

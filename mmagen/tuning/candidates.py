@@ -9,7 +9,7 @@ from typing import Any, cast
 from mmagen import families
 from mmagen.core.errors import SpecFaults, UsageError
 from mmagen.families import estimate
-from mmagen.plan.cost import Call, KernelShape, predicted_us
+from mmagen.plan.cost import Call, KernelShape
 from mmagen.plan.model import LaunchShape
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
@@ -204,8 +204,8 @@ def prune(
     calls = [Call.of(found[0].plan, problem) for problem in problems]  # the same for all candidates of a spec
     times = {}
     for one in others:
-        kernel, cost = KernelShape.of(one.plan), guess(one.plan, machine)
-        times[one.name] = {call: predicted_us(kernel, cost, call) for call in calls}
+        us = estimate.times_of_calls(one.plan, guess(one.plan, machine), calls)
+        times[one.name] = dict(zip(calls, us, strict=True))
     several = {one.name: one.kernel for one in others if one.several_widths}
     room = (most - len(chosen)) // 2 if several else 0
     kernels = max(1, room // _LAUNCHES_TRIED)
