@@ -1,5 +1,5 @@
 """python -m tools.ranking [--device NAME] [--check] [--library SET] [--add SET DATABASE]: docs/results/NAME-ranking.md, whether
-`mmagen new` puts the fastest candidates first on a device, an h200 or h100.
+`mmagen new` puts the fastest candidates first on an H200 or H100.
 
 Measured are the times in docs/results/NAME-candidates.json: sets of candidates of `mmagen new`, each for types and a layout, on
 many problems. They are ranked by the times that `mmagen new` predicts for one problem. --library prints a set as a library
@@ -37,36 +37,39 @@ _WIDTH = 130
 _ALONE = "_c1x1"  # in names of `mmagen tune` where a launch decides the cluster
 _OF_LIBRARY = ("arch",)  # keys that a config cannot have
 _OF_CONFIG = ("schedule", "cluster", "operands", "stream_k", "split_k", "cache", "prefetch", "ctas_per_sm", "stages")
-MEASURED = {one.name: one for one in DEVICES if one.name in ("h200", "h100")}
 
 
 @dataclass(frozen=True)
 class _Measurement:
-    """on: the device, and when. remark: sentences of the page."""
+    """on: device and date. remark: sentences of the page."""
 
     on: str
     remark: str
 
 
-_MEASURED = {
+_MEASUREMENTS = {
     "h200": _Measurement(
         "an H200 on 2026-11-23",
         "Kernels have become faster since these measurements, for instance where a tile has columns beyond D.",
     ),
     "h100": _Measurement(
         "an H100 80GB HBM3 (driver 580.159.04, CUDA 13.0, CUTLASS 4.2.0) on 2026-11-27",
-        "Of the problems held out, 40 (26 of e4m3, whose operands TMA can address) were drawn at random for these measurements.",
+        "Of the problems held out, 40 of each set (26 of e4m3, those that TMA can address) were drawn at random for these "
+        "measurements.",
     ),
 }
 
 
+MEASURED = {one.name: one for one in DEVICES if one.name in _MEASUREMENTS}
+
+
 def page_of(device: Device) -> Path:
-    """Its page."""
+    """Path of the device's page."""
     return ROOT / f"docs/results/{device.name}-ranking.md"
 
 
 def times_of(device: Device) -> Path:
-    """What was measured on it."""
+    """Path of the times that were measured on it."""
     return ROOT / f"docs/results/{device.name}-candidates.json"
 
 
@@ -148,29 +151,29 @@ def rows(one: Set, device: Device) -> list[Row]:
 def summary(found: Sequence[Row]) -> str:
     """Cells of a line of the first table."""
     among = sum(one.place <= FIRST for one in found)
-    lost = statistics.median(one.lost for one in found if one.place > FIRST) if among < len(found) else 0.0
+    lost = f"{statistics.median(one.lost for one in found if one.place > FIRST):.1%}" if among < len(found) else "-"
     near = sum(one.lost <= _NEAR for one in found) / len(found)
     error = statistics.median(abs(error) for one in found for error in one.errors)
-    return f"{len(found)} | {among} | {among / len(found):.0%} | {near:.0%} | {lost:.1%} | {error:.1%}"
+    return f"{len(found)} | {among} | {among / len(found):.0%} | {near:.0%} | {lost} | {error:.1%}"
 
 
 def page(sets: Mapping[str, Set], device: Device) -> str:
     """The text of the page."""
     all_rows = {name: rows(one, device) for name, one in sets.items()}
-    name, of = times_of(device).name, _MEASURED[device.name]
+    name, of = times_of(device).name, _MEASUREMENTS[device.name]
     text = (
         f"Made by `python -m tools.ranking --device {device.name}` from [{name}]({name}): candidates of `mmagen new`, 18 to 20 for "
-        f"each choice of types, measured by the program of `mmagen tune` on {of.on}. 12 of them were the best ones, of different "
-        "tiles, for problems of this page, by coefficients of before these measurements; the others were drawn at random. They are "
-        "ranked by predicted times, whose coefficients are fitted to H100 times of some of the problems; these are counted apart. "
-        f"What the formula takes into account was decided with all of them in view. {of.remark}"
+        f"each choice of types, measured by the program of `mmagen tune` on {of.on}. 12 were those ranked best for problems "
+        "of this page, each with another tile, by the coefficients before these measurements; the others were drawn at random. "
+        "They are ranked by predicted times, whose coefficients are fitted to H100 times of some of the problems; these are listed "
+        f"separately. The formula's terms were chosen with all problems in view, those held out included. {of.remark}"
     )
     lines = [
         "# Candidates of `mmagen new`, ranked and measured",
         "",
         *textwrap.wrap(text, _WIDTH, break_on_hyphens=False),
         "",
-        "| types | problems | | fastest among the first three | | one of them slower than it by at most 1% "
+        "| types | problems | | fastest among the first three | | best of the first three within 1% "
         "| loss where not among them, median | error of predictions, median |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -234,7 +237,7 @@ def library(one: Set) -> str:
 
 
 def added(one: Set, lines: Iterable[str]) -> Set:
-    """With the times that a database of `mmagen tune`, which has names of its own, has of its candidates; newer lines replace
+    """With the times of its candidates in a database of `mmagen tune`, which names kernels its own way; newer lines replace
     older ones."""
     names = {names_of(plan)[0].removesuffix(_ALONE): name for name, plan in one.plans().items()}
     us = {problem: dict(times) for problem, times in one.us.items()}

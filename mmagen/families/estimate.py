@@ -1,6 +1,6 @@
-"""Predicted times of kernels that nobody measured, by coefficients from datasheets, from what the program of `mmagen tune` measured
-(docs/results/h100-ranking.md), and from docs/results/h200-times.csv. They serve to compare candidates, and to see what limits a
-kernel; `mmagen tune` measures."""
+"""Predicted times of kernels that were not measured. The coefficients come from datasheets, from measurements by the program of
+`mmagen tune` (docs/results/h100-ranking.md), and from docs/results/h200-times.csv. They serve to compare candidates, and to see
+what limits a kernel; `mmagen tune` measures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mmagen.families.estimated_time import estimated_us
 from mmagen.families.peak.rates import rate
 from mmagen.families.wgmma import decisions
 from mmagen.mma import catalogue
-from mmagen.plan.cost import Call, KernelShape, schedule, terms
+from mmagen.plan.cost import Call, KernelShape, schedule
 from mmagen.plan.devices import DEVICES, Device
 from mmagen.plan.launch import Numbers
 from mmagen.plan.model import Operand
@@ -36,16 +36,17 @@ _OF_WGMMA = {"bf16": 0.663, "f64": 0.499, "c64": 0.499, "e4m3": 0.777, "e5m2": 0
 _SMEM_BYTES = 128  # an SM's shared memory delivers in a cycle
 # What one warp waits for in a k tile, in cycles, however fast the tensor cores are: cp.async.wait_group, a barrier and the first
 # fragments, and for each 32 bytes of a row, which a k block of mma.sync has, fragments and products of the one before. It joins
-# what is limited by rates in squares. Fitted, with _EDGE_CYCLES, _JOINED, _STAGED and _WARPS_SYNC, to the half of the problems of
-# mma.sync that docs/results/h100-ranking.md says; tf32, f64 and sparse kernels had no part in it.
+# what is limited by rates in squares. Fitted, with _EDGE_CYCLES, _JOINED of bf16, _STAGED and _WARPS_SYNC, to the mma.sync problems
+# marked "fitted to" in docs/results/h100-ranking.md; kernels of other types had no part in it.
 _K_TILE_CYCLES, _K_BLOCK_CYCLES, _K_BLOCK_BYTES = 216, 44.4, 32
-# A CTA whose tile extends beyond A or B copies with a predicate for each vector: cycles of a vector, which count where neither
-# DRAM nor L2 is the limit.
+# A CTA whose tile extends beyond A or B copies with a predicate for each vector: cycles of one vector, joined with the time of the
+# tensor cores.
 _EDGE_CYCLES = 38.7
 # The clock of f64 kernels, which take less power, relative to that at which the peaks of the datasheet hold (h200-peaks.csv).
 _F64_CLOCK = 1980 / 1830
-# Loads of fragments delay tensor cores before they limit them: a p-norm of the two, by mma.sync kernels on an H200.
-_JOINED = 1.31
+# Loads of fragments delay tensor cores before they limit them: a p-norm of the two, by the type of A; other types as fitted to
+# earlier measurements of an H200.
+_JOINED, _JOINED_OTHERS = {"bf16": 1.31, "f16": 1.31}, 1.73
 
 # Of the datasheet's rate, what wgmma kernels reach before the power limit lowers the clock, by the type of A, other types the
 # first; and those of a sparse A. And what threads add for each element of a tile and k tile where they add up partial sums, and
@@ -70,8 +71,8 @@ _VECTOR_BYTES = 16
 _ELEMENTS_US = 3.0  # of a tile whose elements are stored one by one, or of the last ones of its rows
 
 
-# Of what is not measured: of an H200, whose DRAM and clock other devices are compared with. Fitted, with what follows, to the
-# problems of wgmma kernels that docs/results/h100-ranking.md says, 55 candidates in all.
+# Coefficients of an H200; `_cost` scales them to other devices. These and those below were fitted to H100 times, scaled likewise:
+# of the wgmma problems marked "fitted to" in docs/results/h100-ranking.md, with 55 candidates.
 _GUESS = Cost(
     ctas=1,
     launch_us=1.92,
@@ -167,9 +168,9 @@ def predicted(plan: GemmPlan, device: Device, problems: Sequence[Problem], works
 
 
 def times_of_calls(plan: GemmPlan, cost: Cost, calls: Sequence[Call]) -> list[float]:
-    """Microseconds of each call by coefficients of `guess`, if TMA or vectors can load its operands."""
+    """Microseconds of each call by coefficients of `guess`, for operands that TMA or copies of vectors can load."""
     kernel = _kernel(plan)
-    return [estimated_us(plan, kernel, cost, call, terms(kernel, cost.ctas, call)) for call in calls]
+    return [estimated_us(plan, kernel, cost, call) for call in calls]
 
 
 def _edge_us(plan: GemmPlan, device: Device, problem: Problem) -> float:
@@ -246,12 +247,13 @@ def _call(plan: GemmPlan, problem: Problem) -> Call:
 
 
 def _aligned_us(plan: GemmPlan, cost: Cost, call: Call, problem: Problem, edge: float) -> float:
-    kernel = _kernel(plan)
-    it = terms(kernel, cost.ctas, call)
+    """Of a call whose operands TMA, or copies of vectors, can load. Each group has its own B, unless all share one."""
+    others = 0
     if problem.groups and problem.batch_stride_b != 0:
-        others = sum(1 for size in problem.groups.sizes if size) - 1
-        it = replace(it, read=it.read + max(0, others) * float(call.n) * call.k * kernel.bytes[1])
-    return estimated_us(plan, kernel, cost, call, it, edge)
+        others = max(0, sum(1 for size in problem.groups.sizes if size) - 1)
+    kernel = _kernel(plan)
+    read = others * float(call.n) * call.k * kernel.bytes[1]
+    return estimated_us(plan, kernel, cost, call, further_read=read, copied_us=edge)
 
 
 def _by_threads_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
@@ -268,7 +270,7 @@ def _by_copies_us(plan: GemmPlan, cost: Cost, call: Call) -> float:
     copied = (float(call.m) * kernel.bytes[0] + float(call.n) * kernel.bytes[1]) * call.k * call.batch
     a, b = (-(-pitch // _COPY_PITCH) * _COPY_PITCH for pitch in call.pitches[:2])
     of_copies = replace(call, pitches=(a, b, call.pitches[2]))
-    return _COPY_US + copied / _COPIED + estimated_us(plan, kernel, cost, of_copies, terms(kernel, cost.ctas, of_copies))
+    return _COPY_US + copied / _COPIED + estimated_us(plan, kernel, cost, of_copies)
 
 
 def _cost(plan: GemmPlan, device: Device, resident: int) -> Cost:
@@ -341,5 +343,6 @@ def _k_tile_us(plan: GemmPlan, device: Device) -> float:
     read = k * (by_warps if plan.atom.threads > 1 else by_threads)
     products = plan.atom.real_products * plan.accumulation.products
     mma, smem = 2 * m * n * k * products / per_cycle, read / _SMEM_BYTES
-    cycles: float = (mma**_JOINED + smem**_JOINED) ** (1 / _JOINED)
+    norm = _JOINED.get(plan.atom.type_a.word, _JOINED_OTHERS)
+    cycles: float = (mma**norm + smem**norm) ** (1 / norm)
     return cycles / clock

@@ -225,23 +225,23 @@ def time_us(cost: Cost, it: Terms) -> float:
     dram = it.read / (cost.dram_tbps * 1e6) * it.used**-cost.dram_spread * empty + it.stored / (cost.store_tbps * 1e6)
     loaded = it.loaded + it.loaded_pitch * cost.l2_pitch + it.loaded_odd * cost.l2_odd_pitch
     l2 = loaded / (cost.l2_tbps * 1e6) * (1 + it.ragged * cost.l2_ragged) * it.used**-cost.l2_spread
-    return beside_us(cost, it, it.waves) + joined_us(tensor_us(cost, it), lines, dram, l2)
+    return outside_us(cost, it, it.waves) + mainloop_us(tensor_us(cost, it), lines, dram, l2)
 
 
 def tensor_us(cost: Cost, it: Terms) -> float:
-    """Of the tensor core of the busiest CTA."""
+    """Time of the tensor cores for the busiest CTA."""
     cool = it.path * cost.k_tile_us
     return cool * (1 + cost.throttle * cool / (cool + THROTTLED_US))
 
 
-def joined_us(*limits: float) -> float:
-    """What a mainloop takes that each of them limits: near a limit the others slow it too."""
+def mainloop_us(*limits: float) -> float:
+    """Time of a mainloop with these limits: a 4-norm, since near a limit the others slow it too."""
     joined: float = sum(limit**4 for limit in limits) ** 0.25
     return joined
 
 
-def beside_us(cost: Cost, it: Terms, waves: float) -> float:
-    """What is added to the mainloop: the launch, the epilogues of so many work tiles, and partial sums."""
+def outside_us(cost: Cost, it: Terms, waves: float) -> float:
+    """Time outside the mainloop: the launch, the epilogues of `waves` work tiles, and partial sums."""
     fixup = (it.joined + it.reduced) * cost.fixup_us + it.summed * cost.part_us + it.sums / (cost.fixup_tbps * 1e6)
     return cost.launch_us + it.crowded * cost.overlap_us + waves * epilogue_us(cost, it) + fixup
 
