@@ -22,6 +22,7 @@ SPECS = (
     "sm90_gemm_bf16_swiglu",
     "c2_stream",
     "pc1_x6",
+    pytest.param("pc6_gated", marks=pytest.mark.more),
     "groups",
     "pointers_pingpong",
     "pointers_blocks",

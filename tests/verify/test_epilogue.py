@@ -20,20 +20,25 @@ SPEC = """\
 mmagen: 1
 name: it
 kernel: gemm
-atom: SM80_16x8x16_F32F16F16F32_TN
+atom: {atom}
 tile: [64, 64, 32]
 atoms_layout: [2, 2, 1]
 epilogue: [{operations}, {{cast: {out}}}]
 """
 
 
-def planned(operations: str, out: str = "f32"):
-    return plan(load(SPEC.format(operations=operations, out=out), "it.yaml").spec)
+F16, S8 = "SM80_16x8x16_F32F16F16F32_TN", "SM80_16x8x32_S32S8S8S32_TN"
 
 
-def judged(operations: str, make, distribution: str, problem: str = "40,48,64,2:alpha=-1:beta=2", out: str = "f32"):
+def planned(operations: str, out: str = "f32", atom: str = F16):
+    return plan(load(SPEC.format(operations=operations, out=out, atom=atom), "it.yaml").spec)
+
+
+def judged(
+    operations: str, make, distribution: str, problem: str = "40,48,64,2:alpha=-1:beta=2", out: str = "f32", atom: str = F16
+):
     """The comparison of a D that `make(sums, c, further)` computes in float64, rounded to D's type."""
-    of, asked = planned(operations, out), parse_problem(problem)
+    of, asked = planned(operations, out, atom), parse_problem(problem)
     data = operands(of, asked, distribution, 1)
     sums = values(data.a) @ values(data.b).swapaxes(1, 2)
     further = {name: values(matrix) for name, matrix in data.further.items()}
@@ -68,6 +73,21 @@ GATED_PROBLEM = "40,48,64,2:alpha=-1"
 @pytest.mark.parametrize("out", ["f32", "bf16"])
 def test_the_exact_result_is_right(operations, distribution, out):
     found = judged(operations, RIGHT[operations], distribution, out=out)
+    assert found.reason == "" and found.incorrect == 0
+
+
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_a_product_that_is_added_may_be_rounded_first(is_fused):
+    """Beside exact sums: 3 - 3 * 0.66666669 is 1 - 2^-24, and 1 if the product is rounded."""
+    beta = np.float32(-2 / 3)
+
+    def make(sums, c, _):
+        if is_fused:
+            return sums + float(beta) * c
+        return (sums.astype(np.float32) + beta * c.astype(np.float32)).astype(np.float64)
+
+    problem = f"200,240,32:beta={beta:.9g}"
+    found = judged("relu, beta_c", lambda sums, *more: make(np.maximum(sums, 0), *more), "small_int", problem, atom=S8)
     assert found.reason == "" and found.incorrect == 0
 
 
@@ -221,7 +241,7 @@ def test_the_functions_are_what_they_are_called():
 
 
 def test_an_infinity_is_wrong_where_the_cast_saturates():
-    spec = SPEC.format(operations="alpha", out="f16, overflow: saturate")
+    spec = SPEC.format(operations="alpha", out="f16, overflow: saturate", atom=F16)
     of, asked = plan(load(spec, "it.yaml").spec), parse_problem("16,16,32:alpha=60000")
     data = operands(of, asked, "small_int", 1)
     exact = 60000 * (values(data.a) @ values(data.b).swapaxes(1, 2))

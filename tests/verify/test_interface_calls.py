@@ -96,3 +96,10 @@ def test_calls_of_no_element_have_nothing_right_but_the_extents(spec):
         assert pointers | strides <= one.changes.keys()
     assert {one.changes[name] for one in empty for name in pointers} == {0, 1}
     assert len({one.changes[name] for one in empty for name in strides}) == 2
+
+
+def test_pieces_of_pairs_of_columns_are_asked_about_with_an_even_n():
+    of = plan(load((ODD / "pc6_gated.yaml").read_bytes(), "pc6_gated").spec)
+    cases = Calls(Task(of, None, Problem(shape=(256, 192, 128)), "zeros", 1))._pieces()
+    assert {one.status for one in cases} == {Status.SUCCESS, Status.TOO_LARGE_M, Status.TOO_LARGE_N}
+    assert not any(one.changes["n"] % 2 for one in cases)

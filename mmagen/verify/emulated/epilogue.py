@@ -83,8 +83,9 @@ class _Range:
         self._set(np.minimum(*ends), self.expected * factor, np.maximum(*ends), 1)
 
     def added(self, other: Values, roundings: int = 1) -> None:
-        size = np.abs(other) if roundings > 1 else 0.0
-        self._set(self.low + other, self.expected + other, self.high + other, roundings, size)
+        """other: with two roundings a product, which is rounded first where nvcc does not fuse both."""
+        rounded = (other,) if roundings > 1 else ()
+        self._set(self.low + other, self.expected + other, self.high + other, roundings, rounded)
 
     def by_function(self, one: Operation) -> None:
         """By one that decreases up to its minimum, or nowhere."""
@@ -113,15 +114,18 @@ class _Range:
         """Integers of the epilogue, modulo 2^32."""
         self.low = self.expected = self.high = (self.expected + 2.0**31) % 2.0**32 - 2.0**31
 
-    def _set(self, low: Values, expected: Values, high: Values, roundings: int, size: Values | float = 0.0) -> None:
-        """Widens by the roundings, but for values that are exact and need none."""
+    def _set(self, low: Values, expected: Values, high: Values, roundings: int, rounded: tuple[Values, ...] = ()) -> None:
+        """Widens by the roundings, but for values that are exact and need none. rounded: what is rounded on the way."""
         if self.word == "s32":
             self.low, self.expected, self.high = low, expected, high
             self.wrapped()
             return
         step = (1 + self.roundoff) ** roundings * (1 + 2.0**-52) - 1
-        exact = (low == high) & (decode(encode(expected, self.word)) == expected) if self.word != "f64" else low != low
-        slack = np.where(exact, 0.0, step * (np.maximum(np.abs(low), np.abs(high)) + size) + _SMALLEST)
+        exact = low == high if self.word != "f64" else low != low
+        for one in (expected, *rounded) if self.word != "f64" else ():
+            exact = exact & (decode(encode(one, self.word)) == one)
+        size = sum((np.abs(one) for one in rounded), np.maximum(np.abs(low), np.abs(high)))
+        slack = np.where(exact, 0.0, step * size + _SMALLEST)
         self.low, self.expected, self.high = low - slack, expected, high + slack
 
 

@@ -322,12 +322,13 @@ class Calls:
         """Blocks of 64 x 128 elements that a kernel splits: at most 2^30 - 1 of each operand."""
         if not self.task.product.accumulation.of_pieces:
             return []
-        room, narrow = {"workspace_bytes": 1 << 60}, {"m": 1, "n": 1, "k": 1, "batch": 1}
+        pairs = self.task.product.facts.columns_of_element
+        room, narrow = {"workspace_bytes": 1 << 60}, {"m": 1, "n": pairs, "k": 1, "batch": 1}
         least, most = 128 * 32, -(-LARGEST // 64)  # K of 32 blocks of columns; blocks of lines
         assert most * 32 < 2**30 <= most * 33
 
         def call(x: str, k: int) -> dict[str, float]:
-            return room | self.packed(narrow | {x: LARGEST, "k": k})
+            return room | self.packed(narrow | {x: LARGEST - LARGEST % narrow[x], "k": k})
 
         longer = [Case(Status[f"TOO_LARGE_{x.upper()}"], call(x, least + 1)) for x in "mn"]
         return [*longer, *(Case(Status.SUCCESS, call(x, least)) for x in "mn")]
