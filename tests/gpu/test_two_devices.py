@@ -178,7 +178,7 @@ def test_a_kernel_that_is_older_than_torch(kernel):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("spec", ("sm80_gemm_bf16_tn", "sm90_gemm_bf16_tn", "sm90_gemm_bf16_library"))
+@pytest.mark.parametrize("spec", ("sm80_gemm_bf16_tn", "sm90_gemm_bf16_tn", "sm90_gemm_bf16_library", "odd_cluster16_bf16"))
 def test_a_c_program_on_two_devices(spec, tmp_path):
     strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]
     program = tmp_path / "program"
