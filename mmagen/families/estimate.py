@@ -56,6 +56,9 @@ _REACHED_SPARSE = 0.69
 # Of the cycles in which shared memory delivers A and B to wgmma, which delay it before they limit it: warpgroups share reads of B.
 _READS_OF_A, _READS_OF_B = 1.9, 0.277
 _PROMOTED_US, _SCALED_US = 2.5e-6, 2e-5
+# What a warpgroup takes to convert a weight of 4 or 8 bits in registers, by sm90_gemm_u4_f16 on an H200 and sm90_gemm_s4_bf16 on an
+# H100 with 16 rows.
+_CONVERTED_US = 5.5e-5
 _METADATA = 0.125  # bytes for an element of a sparse A
 
 # Of wgmma kernels, in microseconds, for what the formula does not know: operands that TMA cannot address, C, and stores of single
@@ -224,18 +227,19 @@ def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool, edge: flo
 
 
 def _kernel(plan: GemmPlan) -> KernelShape:
-    """With the bytes that are loaded for an element of a sparse A, or of packed operands."""
-    kernel, a = KernelShape.of(plan), plan.operand("A")
-    if a.kept == a.group:
-        return kernel
-    metadata = _METADATA if a.sparse else 0.0
-    of_b = kernel.bytes[1] / plan.operand("B").packed
-    return replace(kernel, bytes=(kernel.bytes[0] * a.kept / a.group + metadata, of_b, kernel.bytes[2]))
+    """With the bytes that are loaded for an element: of a sparse A with its metadata, of packed operands their part of a byte."""
+    kernel, operands = KernelShape.of(plan), (plan.operand("A"), plan.operand("B"))
+    a, b = (size * one.kept / one.group for size, one in zip(kernel.bytes[:2], operands, strict=True))
+    return replace(kernel, bytes=(a + (_METADATA if operands[0].sparse else 0.0), b, kernel.bytes[2]))
 
 
 def _call(plan: GemmPlan, problem: Problem) -> Call:
-    """Of groups, one matrix with as many tiles as all of theirs, and the mean of their k tiles."""
+    """With the leading dimensions of what is kept of A and B. Of groups, one matrix with as many tiles as all of theirs, and the
+    mean of their k tiles."""
     call = Call.of(plan, problem)
+    kept = [(one.kept, one.group) if one.major == "K" else (1, 1) for one in (plan.operand("A"), plan.operand("B"))]
+    a, b = (max(1, pitch * some // of) for pitch, (some, of) in zip(call.pitches[:2], kept, strict=True))
+    call = replace(call, pitches=(a, b, call.pitches[2]))
     if not problem.groups:
         return call
     across, along = (tile * ctas for tile, ctas in zip(plan.tile_of_d[:2], plan.cluster_of_d, strict=True))
@@ -311,6 +315,8 @@ def _wgmma_k_tile_us(plan: GemmPlan, device: Device, resident: int) -> float:
     multiplied = 2 * m * n * k * plan.accumulation.products / (per_cycle * reached)
     read = _stage_bytes(plan) / _SMEM_BYTES
     mma: float = (multiplied**4 + read**4) ** 0.25 / device.clock_mhz + m * n * each
+    if plan.spec.weights:  # they are A of wgmma; all warpgroups but the producer convert
+        mma += m * k * _CONVERTED_US / max(1.0, plan.threads / 128 - 1)
     return resident * max(mma, _LEAST_US + k * plan.operands[0].element.bytes * _LEAST_LINE_US)
 
 

@@ -6,12 +6,15 @@ from itertools import pairwise
 
 import pytest
 
+from mmagen.families import estimate
 from mmagen.families import plan as planned
 from mmagen.families.estimate import predicted
 from mmagen.plan.devices import DEVICES
+from mmagen.spec.load import load
 from mmagen.spec.model import Problem, Spec
 from mmagen.suggest.rank import document
 from mmagen.suggest.wanted import wanted
+from tests.support.mutations import SPECS
 
 (H100,) = (device for device in DEVICES if device.name == "h100")
 
@@ -55,3 +58,27 @@ def test_swapped_operands_take_longer_to_store():
     assert us(square, 128, operands="swapped") > 1.05 * us(square, 128)
     deep = (1024, 1024, 16384)
     assert us(deep, 128, operands="swapped") == pytest.approx(us(deep, 128), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "loaded", "pitches"),
+    [
+        ("sm90_gemm_bf16_tn", (2, 2), (8224, 8224)),
+        ("sm90_gemm_sparse_bf16", (1.125, 2), (4112, 8224)),
+        ("sm90_gemm_u4_f16", (2, 0.5), (8224, 2056)),
+        ("sm90_gemm_s8_bf16", (2, 1), (8224, 4112)),
+        ("sm80_gemm_s4", (0.5, 0.5), (2056, 2056)),
+    ],
+)
+def test_what_is_kept_of_packed_and_of_sparse_operands_is_read(name, loaded, pitches):
+    """Bytes of an element, metadata included, and from line to line of 4112 elements."""
+    plan = planned(load((SPECS / f"{name}.yaml").read_bytes(), name).spec)
+    plan = plan.by_config[plan.configs[-1].name] if plan.configs else plan
+    assert estimate._kernel(plan).bytes[:2] == loaded
+    assert estimate._call(plan, Problem(shape=(256, 256, 4112))).pitches[:2] == pitches
+
+
+def test_converting_weights_takes_time():
+    plan = planned(load((SPECS / "sm90_gemm_u4_f16.yaml").read_bytes(), "weights").spec)
+    least = 8192 * 28672 / H100.sms * 5e-5 / 2  # by two warpgroups
+    assert least < predicted(plan, H100, [Problem(shape=(16, 8192, 28672))])[0] < 2 * least
