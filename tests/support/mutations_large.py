@@ -1,5 +1,6 @@
 """Planted faults of large problems: coordinates of 16 bits, divisions that are exact for small numbers alone, stages that are
-confused after some rounds. The call of which the last tile is executed must catch them.
+confused after some rounds, and offsets of 32 bits in partial sums. The call of which the last tile is executed must catch the
+former, one whose sums are far apart the latter.
 
 Rows of tests.support.mutations.Mutation: name, spec, header, text, what replaces it, and what goes wrong.
 """
@@ -57,5 +58,37 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "  uint32_t phase = 0;\n  int rounds = 0;\n\n  CUTE_DEVICE void operator++() {\n    if (++stage == kStages) {\n"
         "      stage = 0;\n      phase ^= ++rounds != 3;",
         "producer and consumers wait for the wrong phases after three rounds of the stages",
+    ),
+    (
+        "parts_of_k_within_32_bits",
+        "sm90_gemm_splitk_auto",
+        "sm90_tile_scheduler_split_k_workspace",
+        "params.sums.data + split * params.sums.split_stride + ",
+        "params.sums.data + int(split * params.sums.split_stride) + ",
+        "the sums of a part of K are stored over those of another",
+    ),
+    (
+        "lines_of_sums_within_32_bits",
+        "sm90_gemm_splitk_auto",
+        "sm90_tile_scheduler_split_k_workspace",
+        "__stcg(reinterpret_cast<uint2*>(matrix + m * params.sums.pitch + n)",
+        "__stcg(reinterpret_cast<uint2*>(matrix + unsigned(m * params.sums.pitch) + n)",
+        "sums of far rows are stored over those of near ones",
+    ),
+    (
+        "added_lines_of_sums_within_32_bits",
+        "sm90_gemm_bf16_amax",
+        "split_k_reduction",
+        "params.sums.data + line * params.sums.pitch + along",
+        "params.sums.data + unsigned(line * params.sums.pitch) + along",
+        "the sums of other rows are added",
+    ),
+    (
+        "added_parts_of_k_within_32_bits",
+        "sm90_gemm_bf16_amax",
+        "split_k_reduction",
+        "from + (first + i) * params.sums.split_stride",
+        "from + int((first + i) * params.sums.split_stride)",
+        "the sums of the first part of K are added several times",
     ),
 )

@@ -15,7 +15,17 @@ from mmagen.families import family_of
 from mmagen.plan.operations import as_applied, columns_of_element
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.model import Problem
-from mmagen.verify.emulated import groups, large_results, last_tile, nan_row, not_finite, pointers, rare_values, short_workspace
+from mmagen.verify.emulated import (
+    far_sums,
+    groups,
+    large_results,
+    last_tile,
+    nan_row,
+    not_finite,
+    pointers,
+    rare_values,
+    short_workspace,
+)
 from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import OutcomeError, with_findings
 from mmagen.verify.emulated.formats import as_stored, is_integer
@@ -64,6 +74,7 @@ def check(task: Task) -> None:
     if task.library:
         return
     _raise("a workspace that is too short", short_workspace.check(task))
+    _raise("partial sums that are far apart", far_sums.check(task))
     _raise("a NaN in A", nan_row.check(task, given))
     for problem in not_finite.problems(plan):
         _raise("infinities and NaNs in A and B", not_finite.check(task, problem))

@@ -30,12 +30,12 @@ def multiply(task: Task, data: Operands) -> tuple[npt.NDArray[Any], list[Report]
     launches = host.multiply_launches(task, data, addresses, workspace)
     if task.takes_workspace and task.workspace:
         _check_size(task, data, addresses, workspace, len(launches))
-    reports = _emulated(task, launches, memory)
+    reports = emulated(task, launches, memory)
     lines, written = results(task, data, memory)
     if len(contents) > _LEAST_BYTES and task.relaunches and task.product.leaves_flags and not findings_of(reports):
         # As in a graph that is launched twice, the parameters are the same, and the workspace is as the first call has left it.
         memory, _, _ = allocated(task, data, memory.read("workspace").tobytes())
-        reports = _emulated(task, launches, memory)
+        reports = emulated(task, launches, memory)
         if not findings_of(reports) and (memory.read_rows("d")[0] != lines).any():
             wrong = {"disposition": "incorrect", "reason": "it gives another D"}
             raise OutcomeError("a second call with the workspace as the first has left it", wrong)
@@ -58,7 +58,7 @@ def multiply_in(
     of C; see in_place."""
     contents = _workspace(task, data) if size is None else _ARBITRARY * size
     memory, workspace, addresses = allocated(task, data, contents, c_is_d=c_is_d)
-    reports = _emulated(task, host.multiply_launches(task, data, addresses, workspace), memory)
+    reports = emulated(task, host.multiply_launches(task, data, addresses, workspace), memory)
     return results(task, data, memory)[1], reports
 
 
@@ -118,7 +118,7 @@ def _check_size(task: Task, data: Operands, addresses: dict[str, int], workspace
         )
 
 
-def _emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemory) -> list[Report]:
+def emulated(task: Task, launches: Sequence[CapturedLaunch], memory: GlobalMemory) -> list[Report]:
     """What was seen in the launches of one call, up to the first that does not end."""
     reports: list[Report] = []
     for one in launches:
