@@ -44,9 +44,9 @@ _K_TILE_CYCLES, _K_BLOCK_CYCLES, _K_BLOCK_BYTES = 216, 44.4, 32
 _EDGE_CYCLES = 38.7
 # The clock of f64 kernels, which take less power, relative to that at which the peaks of the datasheet hold (h200-peaks.csv).
 _F64_CLOCK = 1980 / 1830
-# Loads of fragments delay tensor cores before they limit them: a p-norm of the two, by the type of A; other types as fitted to
-# earlier measurements of an H200.
-_JOINED, _JOINED_OTHERS = {"bf16": 1.31, "f16": 1.31}, 1.73
+# Loads of fragments delay tensor cores before they limit them: a p-norm of the two. Of bf16, and of f16 alike, with sums in f32;
+# and of all others, as fitted to earlier measurements of an H200.
+_JOINED, _JOINED_OTHERS = 1.31, 1.73
 
 # Of the datasheet's rate, what wgmma kernels reach before the power limit lowers the clock, by the type of A, other types the
 # first; and those of a sparse A. And what threads add for each element of a tile and k tile where they add up partial sums, and
@@ -204,7 +204,7 @@ def with_times(plan: ProjectPlan, of: Numbers) -> Numbers:
 
 def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool, edge: float) -> float:
     kernel, call = _kernel(plan), _call(plan, problem)
-    aligned = _aligned_us(plan, cost, call, problem, edge)
+    aligned = _aligned_us(plan, kernel, cost, call, problem, edge)
     if pieces := plan.bytes_of_pieces:
         split = float(call.m * kernel.bytes[0] + call.n * kernel.bytes[1] + (call.m + call.n) * pieces) * call.k * call.batch
         return aligned + _COPY_US + split / _COPIED
@@ -222,7 +222,7 @@ def _us(plan: GemmPlan, cost: Cost, problem: Problem, workspace: bool, edge: flo
         return aligned + epilogue
     ways = [_by_threads_us(kernel, cost, call)]
     if workspace:
-        ways.append(_by_copies_us(plan, cost, call))
+        ways.append(_by_copies_us(plan, kernel, cost, call))
     return min(ways) + epilogue
 
 
@@ -250,12 +250,11 @@ def _call(plan: GemmPlan, problem: Problem) -> Call:
     return replace(call, m=max(rows, 1) * across, k=max(k, 1), batch=1)
 
 
-def _aligned_us(plan: GemmPlan, cost: Cost, call: Call, problem: Problem, edge: float) -> float:
+def _aligned_us(plan: GemmPlan, kernel: KernelShape, cost: Cost, call: Call, problem: Problem, edge: float) -> float:
     """Of a call whose operands TMA, or copies of vectors, can load. Each group has its own B, unless all share one."""
     others = 0
     if problem.groups and problem.batch_stride_b != 0:
         others = max(0, sum(1 for size in problem.groups.sizes if size) - 1)
-    kernel = _kernel(plan)
     read = others * float(call.n) * call.k * kernel.bytes[1]
     return estimated_us(plan, kernel, cost, call, further_read=read, copied_us=edge)
 
@@ -269,8 +268,7 @@ def _by_threads_us(kernel: KernelShape, cost: Cost, call: Call) -> float:
     return _LAUNCH_US + -(-tiles // max(1, cost.ctas)) * one
 
 
-def _by_copies_us(plan: GemmPlan, cost: Cost, call: Call) -> float:
-    kernel = _kernel(plan)
+def _by_copies_us(plan: GemmPlan, kernel: KernelShape, cost: Cost, call: Call) -> float:
     copied = (float(call.m) * kernel.bytes[0] + float(call.n) * kernel.bytes[1]) * call.k * call.batch
     a, b = (-(-pitch // _COPY_PITCH) * _COPY_PITCH for pitch in call.pitches[:2])
     of_copies = replace(call, pitches=(a, b, call.pitches[2]))
@@ -349,6 +347,6 @@ def _k_tile_us(plan: GemmPlan, device: Device) -> float:
     read = k * (by_warps if plan.atom.threads > 1 else by_threads)
     products = plan.atom.real_products * plan.accumulation.products
     mma, smem = 2 * m * n * k * products / per_cycle, read / _SMEM_BYTES
-    norm = _JOINED.get(plan.atom.type_a.word, _JOINED_OTHERS)
+    norm = _JOINED if plan.atom.type_a.word in ("bf16", "f16") and plan.atom.type_c.word == "f32" else _JOINED_OTHERS
     cycles: float = (mma**norm + smem**norm) ** (1 / norm)
     return cycles / clock

@@ -63,11 +63,11 @@ def _l2_us(cost: Cost, it: Terms, loads: tuple[_Loads, _Loads]) -> float:
 def _loads(plan: GemmPlan, kernel: KernelShape, cost: Cost, call: Call, side: int) -> _Loads:
     other = 1 - side
     extents, tile, cluster = (call.m, call.n), kernel.tile, kernel.cluster
-    tiles = [-(-extents[i] // tile[i]) * call.batch for i in range(2)]
+    tiles = [-(-extents[i] // tile[i]) for i in range(2)]
     once = float(extents[side]) * call.k * kernel.bytes[side] * call.batch
     loaded = once * -(-extents[other] // (tile[other] * cluster[other]))
-    at_once = min(tiles[0] * tiles[1] / call.batch, cost.ctas)
-    readers = max(1.0, at_once / (tiles[side] * cluster[other]))
+    at_once = min(tiles[0] * tiles[1] * call.batch, cost.ctas)
+    readers = max(1.0, at_once / (tiles[side] * call.batch * cluster[other]))
     aligned = min(_LINE_BYTES, call.pitches[side] & -call.pitches[side])
     operand = plan.operand("AB"[side])
     if plan.bytes_of_pieces:  # K-major and aligned, whatever the layout of the call is
@@ -86,12 +86,12 @@ def _loads(plan: GemmPlan, kernel: KernelShape, cost: Cost, call: Call, side: in
         by_l2=1 + _BEYOND_L2 * beyond / box,
         by_dram=1.0 if is_whole else 1 + _BEYOND_DRAM * beyond / (width * cluster[side]),
         rows=tile[2] * width / box if misaligned else 0.0,
-        same=readers * _rows_of_line(min(width, extents[side] * kernel.bytes[side]), box, call.pitches[side], tile[2]),
+        same=readers * _rows_of_line(min(width, extents[side] * kernel.bytes[side]), box, beyond, call.pitches[side], tile[2]),
     )
 
 
-def _rows_of_line(row: float, box: int, pitch: int, rows: int) -> float:
-    """How many rows of boxes read the same line, of so many rows of `row` bytes each: several if a line has more than one."""
-    boxes = max(1.0, row / box)
-    touched = max(1.0, (min(row, box) + _LINE_BYTES - min(_LINE_BYTES, pitch & -pitch)) / _LINE_BYTES) * boxes
+def _rows_of_line(row: float, box: int, beyond: int, pitch: int, rows: int) -> float:
+    """How many rows of boxes read the same line, of so many rows of `row` bytes each, which begin up to `beyond` bytes behind the
+    begin of a line: several if a line has more than one."""
+    touched = max(1.0, (min(row, box) + beyond) / _LINE_BYTES) * max(1.0, row / box)
     return max(1.0, touched / max(min(pitch / _LINE_BYTES, touched), 1 / rows))

@@ -35,7 +35,7 @@ def test_the_fastest_is_mostly_among_the_first_three(device):
     held_out = [row for found in rows_of(device).values() for row in found if not row.fitted]
     assert len(held_out) > 60
     assert sum(row.place <= ranking.FIRST for row in held_out) > 0.85 * len(held_out)
-    assert sorted(row.lost for row in held_out)[int(0.95 * len(held_out))] < 0.08
+    assert sorted(row.lost for row in held_out)[int(0.95 * len(held_out))] < {"h200": 0.05, "h100": 0.08}[device.name]
 
 
 def test_a_candidate_ahead_of_the_fastest_is_predicted_faster_than_it_is_by_more(device):

@@ -22,6 +22,7 @@ from mmagen.verify.emulated.compare import compare
 from mmagen.verify.emulated.findings import with_findings
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.product import allocated, emulated, results
 from mmagen.verify.emulated.task import Task
 
@@ -66,25 +67,23 @@ def check(task: Task) -> dict[str, object]:
         shape = (_EXTENT, _EXTENT, k_tiles * plan.tile[2])
         (problem,) = as_applied(plan.spec, (Problem(shape=shape, batch=_BATCH, beta=2.0),))
         one = replace(task, problem=problem, distribution="small_int")
-        if not any(family_of(plan).problem_faults(plan, (problem,))) and (sums := _sums(one)):
-            return _outcome(one, sums)
+        data = operands(plan, problem, one.distribution, one.seed)
+        if not any(family_of(plan).problem_faults(plan, (problem,))) and (sums := _sums(one, data)):
+            return _outcome(one, data, sums)
         k_tiles *= 2
     return {}
 
 
-def _sums(task: Task) -> _Sums | None:
+def _sums(task: Task, data: Operands) -> _Sums | None:
     """Of the call, if K has several parts."""
     plan, problem = cast(GemmPlan, task.plan), task.problem
-    data = operands(task.product, problem, task.distribution, task.seed)
     along, across = (problem.n, problem.m) if plan.majors[2] == "N" else (problem.m, problem.n)
     pitch = -(-along // _VECTOR) * _VECTOR
     splits = host.workspace_bytes(task, data) // (across * pitch * problem.batch * _ELEMENT)
     return _Sums(along, across, pitch, problem.batch, splits) if splits > 1 else None
 
 
-def _outcome(task: Task, sums: _Sums) -> dict[str, object]:
-    plan, problem = cast(GemmPlan, task.plan), task.problem
-    data = operands(task.product, problem, task.distribution, task.seed)
+def _outcome(task: Task, data: Operands, sums: _Sums) -> dict[str, object]:
     memory, _, addresses = allocated(task, data, b"")
     rows = Rows(0, sums.along * _ELEMENT, (sums.lines,), (_PITCH * _ELEMENT,))
     address = memory.allocate("workspace", size=sums.lines * _PITCH * _ELEMENT, rows=rows)
@@ -92,7 +91,7 @@ def _outcome(task: Task, sums: _Sums) -> dict[str, object]:
     launches = host.multiply_launches(task, data, addresses, Workspace(address, given))
     reports = emulated(task, _told(launches, address, sums), memory)
     stored = results(task, data, memory)[1]
-    return with_findings(compare(plan, problem, data, stored, task.distribution).reason, reports)
+    return with_findings(compare(task.product, task.problem, data, stored, task.distribution).reason, reports)
 
 
 def _told(launches: Sequence[CapturedLaunch], address: int, sums: _Sums) -> list[CapturedLaunch]:
