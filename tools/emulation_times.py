@@ -2,7 +2,8 @@
 
     python -m tools.emulation_times REVISION [SPEC ...]
 
-For each GEMM of specs/ that both have: CPU seconds, user and system, of the process and its workers, in three ways:
+For each GEMM of specs/ that both have, without libraries, which take minutes: CPU seconds, user and system, of the process and its
+workers, in three ways:
 
     problems    the spec's own problems and those that each revision adds
     same        two problems, the same in both
@@ -109,9 +110,10 @@ def _checked_out(revision: str) -> Iterator[Path]:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
-def _is_gemm(spec: str) -> bool:
+def _is_single_gemm(spec: str) -> bool:
     file = _ROOT / "specs" / f"{spec}.yaml"
-    return isinstance(families.plan(load(file.read_bytes(), file.name).spec), GemmPlan)
+    plan = families.plan(load(file.read_bytes(), file.name).spec)
+    return isinstance(plan, GemmPlan) and not plan.configs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with _checked_out(given.revision) as before:
         trees = (before, _ROOT)
         both = [file.stem for file in sorted((_ROOT / "specs").glob("*.yaml")) if (before / "specs" / file.name).exists()]
-        specs = given.specs or [spec for spec in both if _is_gemm(spec)]
+        specs = given.specs or [spec for spec in both if _is_single_gemm(spec)]
         with ThreadPoolExecutor(given.jobs) as pool:
             found = dict(zip(specs, pool.map(lambda spec: times(trees, spec), specs), strict=True))
     left_out = [spec for spec, of in found.items() if not passed(of)]
