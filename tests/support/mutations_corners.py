@@ -654,4 +654,12 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "params.batch_step_metadata = 1;",
         "the metadata of an A that a batch shares are looked for behind it",
     ),
+    (
+        "sparse_pruned_as_aligned_as_dense",
+        "sparse_bf16",
+        "sparse_compress",
+        "matrices.pruned_is_aligned, row, column, matrices.k);",
+        "matrices.dense_is_aligned, row, column, matrices.k);",
+        "rows that begin between multiples of 16 bytes are stored by vectors, where those that are read are aligned",
+    ),
 )
