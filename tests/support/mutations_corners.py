@@ -654,4 +654,28 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "params.batch_step_metadata = 1;",
         "the metadata of an A that a batch shares are looked for behind it",
     ),
+    (
+        "sparse_pruned_as_aligned_as_dense",
+        "sparse_bf16",
+        "sparse_compress",
+        "matrices.pruned_is_aligned, row, column, matrices.k);",
+        "matrices.dense_is_aligned, row, column, matrices.k);",
+        "rows that begin between multiples of 16 bytes are stored by vectors, where those that are read are aligned",
+    ),
+    (
+        "pointers_stored_by_tma_to_lines_anywhere",
+        "pointers_e4m3",
+        "sm90_prepare_groups",
+        "return begins_at(one, element_bytes, 16) && one.ld",
+        "return reinterpret_cast<uintptr_t>(one.pointer) % 16 == 0 && one.ld",
+        "a D that begins at 16 bytes, with lines that do not, gets a tensor map",
+    ),
+    (
+        "pointers_c_loaded_as_d_is_stored",
+        "pointers_e4m3",
+        "sm90_prepare_groups",
+        "bool const tma_loads = computed && reads_c && detail::is_for_tma(c, kBytesD);",
+        "bool const tma_loads = tma_stores && reads_c;",
+        "a C that begins anywhere is loaded by TMA where D can be stored by it",
+    ),
 )

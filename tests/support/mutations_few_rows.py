@@ -169,6 +169,13 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
         "5,45,37",
         "rows that are not stored are read by misaligned vectors",
     ),
+    (
+        "last_elements_of_a_row_inside_of_a_vector",
+        "cute::max(whole, params.k - misalignment(line + params.k))",
+        "params.k - misalignment(line + params.k)",
+        CHOSEN,
+        "what lies before a row that begins and ends inside of a vector is loaded",
+    ),
 )
 
 # In kernels for elements of other sizes, by spec.

@@ -30,6 +30,23 @@ def test_what_is_read_is_also_passed_once_for_a_whole_batch(monkeypatch):
     assert strides("compress", "values") == strides("compress", "metadata") == strides("prune", "pruned") == {False}
 
 
+def test_the_matrix_that_is_read_alone_is_aligned_and_so_is_the_one_that_is_written(monkeypatch):
+    """A kernel may ask one of them whether vectors of 16 bytes can be loaded from, or stored to, the other."""
+    asked = set()
+
+    def emulate(task, function, memory, values):
+        if function == "prune":
+            lines = [values[f"{one}_{name}"] * 2 for name in ("dense", "pruned") for one in ("ld", "batch_stride")]
+            asked.add((lines[0] % 16 == lines[1] % 16 == 0, lines[2] % 16 == lines[3] % 16 == 0))
+
+    monkeypatch.setattr(compressor, "_emulate", emulate)
+    monkeypatch.setattr(compressor, "_same", lambda *_: None)
+    monkeypatch.setattr(compressor, "_same_number", lambda *_: None)
+    of = plan(load((ODD / "sparse_bf16.yaml").read_bytes(), "sparse_bf16").spec)
+    compressor.check_compressor(SimpleNamespace(product=of, seed=1), 40, 75)
+    assert asked >= {(True, False), (False, True)}
+
+
 def test_a_shared_matrix_is_compressed_to_the_same_for_the_whole_batch():
     of = plan(load((ODD / "sparse_bf16.yaml").read_bytes(), "sparse_bf16").spec)
     made = compressor.drawn(of.atom, 16, 16, True, 3, 1, shared=True)

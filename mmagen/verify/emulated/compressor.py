@@ -81,23 +81,24 @@ def drawn(
 def check_compressor(task: Task, m: int, k: int) -> None:
     """Raises OutcomeError for a function that does something else than it should, EmulationError and HostError."""
     atom, contiguous_k = cast(SparseAtom, task.product.atom), task.product.spec.layout.a_major == "K"
-    _check(task, drawn(atom, m, k, contiguous_k, _LD_PAD, task.seed))
-    # Aligned rows, which are loaded by vectors.
-    step = VECTOR_BYTES // atom.type_a.bytes
-    _check(task, drawn(atom, m, k, contiguous_k, -(k if contiguous_k else m) % step, task.seed + 1, sparse=True))
+    # Aligned rows are loaded, or stored, by vectors; each is to be asked of the matrix itself, so one alone is aligned at a time.
+    aligned = -(k if contiguous_k else m) % (VECTOR_BYTES // atom.type_a.bytes)
+    _check(task, drawn(atom, m, k, contiguous_k, aligned + _LD_PAD, task.seed), aligned)
+    _check(task, drawn(atom, m, k, contiguous_k, aligned, task.seed + 1, sparse=True), aligned + _LD_PAD)
     # What is read may be the same for the whole batch.
     few, columns = min(m, _FEW), min(k, _FEW)
-    _check(task, drawn(atom, few, columns, contiguous_k, _LD_PAD, task.seed + 2, shared=True))
+    _check(task, drawn(atom, few, columns, contiguous_k, _LD_PAD, task.seed + 2, shared=True), _LD_PAD)
 
 
-def _check(task: Task, expected: Compressed) -> None:
+def _check(task: Task, expected: Compressed, pruned_pad: int) -> None:
+    """pruned_pad: elements between the rows (columns) of what is pruned."""
     atom, dense = cast(SparseAtom, task.product.atom), expected.dense
     m, k = dense.rows, dense.columns
     kind, columns = storage(atom.type_a.word), columns_stored(atom, k)
     ld_values = -(-columns * kind.itemsize // VECTOR_BYTES) * VECTOR_BYTES // kind.itemsize
     words = metadata_words(atom, m, k)
     memory = GlobalMemory()
-    pruned = empty(dense.word, m, k, _BATCH, dense.columns_contiguous, dense.ld - dense.lines.shape[2], 0)
+    pruned = empty(dense.word, m, k, _BATCH, dense.columns_contiguous, pruned_pad, 0)
     values = {
         "m": m,
         "k": k,
@@ -126,7 +127,7 @@ def _check(task: Task, expected: Compressed) -> None:
         _same_number(task, "check_metadata", memory, _NONE)
     _check_illegal(task, expected, memory, values)
     _emulate(task, "prune", memory, values)
-    lines = memory.read_rows("pruned")[0].view(kind).reshape(dense.lines.shape)
+    lines = memory.read_rows("pruned")[0].view(kind).reshape(pruned.lines.shape)
     found_pruned = lines if dense.columns_contiguous else lines.swapaxes(1, 2)
     _same(task, "prune", "pruned", found_pruned, expected.pruned)
 

@@ -36,6 +36,36 @@ _WITH_K = ("a", "b", "scale_a", "scale_b")  # not read where K is 0
 
 
 @dataclass(frozen=True)
+class _Place:
+    """Where C or D of a group lies: does it begin at a multiple of 16 bytes, and do its lines? TMA needs both."""
+
+    begin: bool
+    lines: bool
+
+    def matrix(self, word: str, rows: int, columns: int, columns_contiguous: bool, pad: int, offset: int, more: int) -> Matrix:
+        """Memory for it. pad: elements by which lines are longer that begin anywhere; offset: that lie before one that does; more:
+        16 times as many elements are added to lines at multiples."""
+        line = columns if columns_contiguous else rows
+        between = -line % _ALIGNED + more * _ALIGNED if self.lines else pad + ((line + pad) % _ALIGNED == 0)
+        return empty(word, rows, columns, 1, columns_contiguous, between, 0 if self.begin else offset)
+
+
+_FOR_TMA, _ANYWHERE = _Place(begin=True, lines=True), _Place(begin=False, lines=False)
+_LINES_ANYWHERE, _BEGINS_ANYWHERE = _Place(begin=True, lines=False), _Place(begin=False, lines=True)
+# Those of C and D of a group, by its number. TMA loads the one and stores the other where that one's own place allows it.
+_PLACES = (
+    (_FOR_TMA, _FOR_TMA),
+    (_ANYWHERE, _ANYWHERE),
+    (_BEGINS_ANYWHERE, _FOR_TMA),
+    (_FOR_TMA, _BEGINS_ANYWHERE),
+    (_FOR_TMA, _FOR_TMA),
+    (_LINES_ANYWHERE, _BEGINS_ANYWHERE),
+    (_FOR_TMA, _LINES_ANYWHERE),
+    (_ANYWHERE, _FOR_TMA),
+)
+
+
+@dataclass(frozen=True)
 class Group:
     """One group of a problem. problem: that of a plain GEMM, K at least 1; None where nothing is written. shared: further tensors
     that all groups have in common."""
@@ -110,21 +140,17 @@ def aligned(word: str, rows: int, columns: int, columns_contiguous: bool, more: 
 
 
 def _operands(plan: ProductPlan, problem: Problem, draw: Draw, rng: np.random.Generator, group: int, pad: int) -> Operands:
-    """A and B as TMA needs them. Of every other group C and D begin and have lines anywhere."""
+    """A and B as TMA needs them, C and D as _PLACES says."""
     m, n, k = problem.shape
     out, row_major = plan.epilogue.out.word, plan.epilogue.row_major
     columns = n // columns_of_element(plan.epilogue.operations)
-    odd = group % 2
 
     a, b = plan.operand("A"), plan.operand("B")
     found_a = aligned(a.element.word, m, k, a.contiguous_k, group % 3)
     found_b = aligned(b.element.word, n, k, b.contiguous_k, 1 + group % 2)
-    if odd:
-        c = empty(out, m, n, 1, row_major, pad + 5 + group % 3, 3) if problem.beta else None
-        d = empty(out, m, columns, 1, row_major, pad + group % 4, 1)
-    else:
-        c = aligned(out, m, n, row_major, 2 + group % 3) if problem.beta else None
-        d = aligned(out, m, columns, row_major, group % 4)
+    of_c, of_d = _PLACES[group % len(_PLACES)]
+    c = of_c.matrix(out, m, n, row_major, pad + 5 + group % 3, 3, 2 + group % 3) if problem.beta else None
+    d = of_d.matrix(out, m, columns, row_major, pad + group % 4, 1, group % 4)
     put(found_a, rng, draw, draw.reach[0], draw.group)
     put(found_b, rng, draw, draw.reach[1], 1)
     return Operands(found_a, found_b, c, d)
