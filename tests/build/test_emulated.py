@@ -39,6 +39,7 @@ _HOST = (
     "mmagen/status",
     "micro_launch",
     "sm90_launch",
+    "sm90_pointers_launch",
     "mmagen/tile_scheduler",
     "sm90_tile_scheduler_stream_k",
     "sm90_swapped",
