@@ -166,7 +166,7 @@ def few_rows_problems(element_bytes: int) -> tuple[Problem, ...]:
         Problem(shape=(1, 45, k(74)), beta=1.0),
         Problem(shape=(16, 150 // element_bytes, k(578)), offset=1, alpha=-1.0, beta=2.0),
         Problem(shape=(5, 9, k(14)), batch=2, offset=3),
-        Problem(shape=(5, 9, k(6)), offset=1),  # the first row begins and ends inside of a vector
+        Problem(shape=(5, 9, k(6)), offset=1),  # the first row lies inside of one aligned vector of 16 bytes
         # Copies would be faster for fewer matrices with elements of one byte.
         Problem(shape=(40, 16, k(2602)), batch=17 if element_bytes == 1 else 2, ld_pad=6, alpha=2.0, beta=-1.0),
         Problem(shape=(21, 11, k(90)), ld_pad=FAR, batch=2, batch_stride_b=0, beta=1.0),

@@ -31,8 +31,8 @@ from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc
 
-# Headers of host code: of a fault there the whole project is compiled, of others the PTX alone, and the project too if that PTX is
-# the original's. So a host header that is missing here costs time alone.
+# Headers of host code. For a fault in one of these the whole project is compiled; for others only the PTX, and then the project if
+# the PTX did not change. So a host header that is missing here costs only time, unless the edit also changes the PTX.
 _HOST = (
     "gemm_arguments",
     "gemm_launch",
@@ -151,7 +151,8 @@ def test_a_spec_passes_emulated(spec, emulated):
     assert not any(record["details"]["findings"] for record in found.records)
 
 
-_DIGEST = re.compile("(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}")  # of the source, in the names of what is internal to it
+# Of the source and of its path, in the names of what is internal to a translation unit.
+_DIGEST = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(_\d+_\w+?_cu_)[0-9a-f]{8}")
 
 
 def _in_host_code(mutation):
@@ -179,13 +180,13 @@ def _small(problem):
 
 
 def _same_code(one, other):
-    """Are the units the same, but for the lines of the source that the code is from, and the source's digest in names?"""
+    """Is the code the same, apart from line information and the digests of the source in names?"""
 
     def code(text):
-        lines = _DIGEST.sub(r"\1", text).splitlines()
+        lines = _DIGEST.sub(r"\1\2", text).splitlines()
         return [
             line for line in lines if not line.lstrip().startswith((".loc", ".file", ".b8", "//"))
-        ]  # .b8: names of lines' functions
+        ]  # .b8: names in debug information
 
     return {name: code(text) for name, text in one.units.items()} == {name: code(text) for name, text in other.units.items()}
 

@@ -660,7 +660,7 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "sparse_compress",
         "matrices.pruned_is_aligned, row, column, matrices.k);",
         "matrices.dense_is_aligned, row, column, matrices.k);",
-        "rows that begin between multiples of 16 bytes are stored by vectors, where those that are read are aligned",
+        "unaligned rows of the pruned matrix are stored by vectors, if those of the dense matrix are aligned",
     ),
     (
         "pointers_stored_by_tma_to_lines_anywhere",
@@ -668,7 +668,7 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "sm90_prepare_groups",
         "return begins_at(one, element_bytes, 16) && one.ld",
         "return reinterpret_cast<uintptr_t>(one.pointer) % 16 == 0 && one.ld",
-        "a D that begins at 16 bytes, with lines that do not, gets a tensor map",
+        "a D with an aligned pointer but an unaligned leading dimension gets a tensor map",
     ),
     (
         "pointers_c_loaded_as_d_is_stored",
@@ -676,6 +676,6 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "sm90_prepare_groups",
         "bool const tma_loads = computed && reads_c && detail::is_for_tma(c, kBytesD);",
         "bool const tma_loads = tma_stores && reads_c;",
-        "a C that begins anywhere is loaded by TMA where D can be stored by it",
+        "an unaligned C is loaded by TMA if D can be stored by it",
     ),
 )

@@ -174,7 +174,7 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
         "cute::max(whole, params.k - misalignment(line + params.k))",
         "params.k - misalignment(line + params.k)",
         CHOSEN,
-        "what lies before a row that begins and ends inside of a vector is loaded",
+        "elements before a row that lies inside of one aligned vector are loaded",
     ),
 )
 

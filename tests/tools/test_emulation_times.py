@@ -1,4 +1,4 @@
-"""tools.emulation_times compares the CPU time of two revisions, in turns, and leaves out what does not pass."""
+"""tools.emulation_times compares the CPU time of two revisions, alternately, and leaves out what does not pass."""
 
 from __future__ import annotations
 
@@ -38,5 +38,10 @@ def test_what_did_not_pass_once_is_left_out():
     assert not passed(good | {"same": (1.0, math.inf)})
 
 
-def test_a_run_that_fails_takes_no_time_that_counts():
+def test_a_spec_that_fails_once_in_a_tree_takes_infinitely_long_there():
+    seconds = iter([1.0, 1.0, *[math.inf, 2.0, 3.0, 4.0] * 3])
+    assert times(TREES, "some", lambda *_: next(seconds)) == dict.fromkeys(WAYS, (math.inf, 2.0))
+
+
+def test_a_failed_run_counts_as_infinite():
     assert verify_once(ROOT, "there_is_no_such_spec", "problems") == math.inf

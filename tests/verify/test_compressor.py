@@ -30,8 +30,8 @@ def test_what_is_read_is_also_passed_once_for_a_whole_batch(monkeypatch):
     assert strides("compress", "values") == strides("compress", "metadata") == strides("prune", "pruned") == {False}
 
 
-def test_the_matrix_that_is_read_alone_is_aligned_and_so_is_the_one_that_is_written(monkeypatch):
-    """A kernel may ask one of them whether vectors of 16 bytes can be loaded from, or stored to, the other."""
+def test_only_one_of_dense_and_pruned_is_aligned(monkeypatch):
+    """A faulty kernel might check the alignment of one matrix and use vectors on the other."""
     asked = set()
 
     def emulate(task, function, memory, values):

@@ -81,7 +81,8 @@ def drawn(
 def check_compressor(task: Task, m: int, k: int) -> None:
     """Raises OutcomeError for a function that does something else than it should, EmulationError and HostError."""
     atom, contiguous_k = cast(SparseAtom, task.product.atom), task.product.spec.layout.a_major == "K"
-    # Aligned rows are loaded, or stored, by vectors; each is to be asked of the matrix itself, so one alone is aligned at a time.
+    # Aligned rows are loaded, or stored, by vectors. The kernel must test the alignment of each matrix, so only one of the two is
+    # aligned in each of the first two calls.
     aligned = -(k if contiguous_k else m) % (VECTOR_BYTES // atom.type_a.bytes)
     _check(task, drawn(atom, m, k, contiguous_k, aligned + _LD_PAD, task.seed), aligned)
     _check(task, drawn(atom, m, k, contiguous_k, aligned, task.seed + 1, sparse=True), aligned + _LD_PAD)
@@ -91,7 +92,7 @@ def check_compressor(task: Task, m: int, k: int) -> None:
 
 
 def _check(task: Task, expected: Compressed, pruned_pad: int) -> None:
-    """pruned_pad: elements between the rows (columns) of what is pruned."""
+    """pruned_pad: padding between the lines of the pruned matrix, in elements."""
     atom, dense = cast(SparseAtom, task.product.atom), expected.dense
     m, k = dense.rows, dense.columns
     kind, columns = storage(atom.type_a.word), columns_stored(atom, k)

@@ -22,7 +22,7 @@ from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.compare import compare, compare_tensor
 from mmagen.verify.emulated.findings import with_findings
-from mmagen.verify.emulated.formats import decode
+from mmagen.verify.emulated.formats import decode, storage
 from mmagen.verify.emulated.groups import GROUPS
 from mmagen.verify.emulated.host import WORKSPACE_ALIGNMENT, Workspace
 from mmagen.verify.emulated.matrices import draw_of, further_matrices
@@ -31,6 +31,7 @@ from mmagen.verify.emulated.parts import Interval, parts_of
 from mmagen.verify.emulated.task import Task
 
 _ALIGNED = 16  # elements: a multiple of 16 bytes for every type
+_VECTOR_BYTES = 16
 _LETTERS = "abcd"
 _WITH_K = ("a", "b", "scale_a", "scale_b")  # not read where K is 0
 
@@ -43,16 +44,17 @@ class _Place:
     lines: bool
 
     def matrix(self, word: str, rows: int, columns: int, columns_contiguous: bool, pad: int, offset: int, more: int) -> Matrix:
-        """Memory for it. pad: elements by which lines are longer that begin anywhere; offset: that lie before one that does; more:
-        16 times as many elements are added to lines at multiples."""
+        """Memory for it. pad: elements between lines that need not be aligned; offset: elements before a matrix whose pointer need
+        not be; more: between aligned lines, further times 16 elements."""
         line = columns if columns_contiguous else rows
-        between = -line % _ALIGNED + more * _ALIGNED if self.lines else pad + ((line + pad) % _ALIGNED == 0)
+        vector = _VECTOR_BYTES // storage(word).itemsize
+        between = -line % _ALIGNED + more * _ALIGNED if self.lines else pad + ((line + pad) % vector == 0)
         return empty(word, rows, columns, 1, columns_contiguous, between, 0 if self.begin else offset)
 
 
 _FOR_TMA, _ANYWHERE = _Place(begin=True, lines=True), _Place(begin=False, lines=False)
 _LINES_ANYWHERE, _BEGINS_ANYWHERE = _Place(begin=True, lines=False), _Place(begin=False, lines=True)
-# Those of C and D of a group, by its number. TMA loads the one and stores the other where that one's own place allows it.
+# Those of C and D, by the group's number modulo 8. TMA loads C if C is aligned, and stores D if D is.
 _PLACES = (
     (_FOR_TMA, _FOR_TMA),
     (_ANYWHERE, _ANYWHERE),
