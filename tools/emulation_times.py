@@ -2,8 +2,8 @@
 
     python -m tools.emulation_times REVISION [SPEC ...]
 
-For each GEMM of specs/ that both have, without libraries, which take minutes: CPU seconds, user and system, of the process and its
-workers, in three ways:
+For each GEMM of specs/ that both have, without groups, and without libraries, which take minutes: CPU seconds, user and system, of
+the process and its workers, in three ways:
 
     problems    the spec's own problems and those that each revision adds
     same        two problems, the same in both
@@ -111,10 +111,11 @@ def _checked_out(revision: str) -> Iterator[Path]:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
-def _is_single_gemm(spec: str) -> bool:
+def _has_usual_problems(spec: str) -> bool:
+    """Is it a GEMM of one kernel whose problems need no groups?"""
     file = _ROOT / "specs" / f"{spec}.yaml"
     plan = families.plan(load(file.read_bytes(), file.name).spec)
-    return isinstance(plan, GemmPlan) and not plan.configs
+    return isinstance(plan, GemmPlan) and not plan.configs and not plan.scheduler.grouped
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with _checked_out(given.revision) as before:
         trees = (before, _ROOT)
         both = [file.stem for file in sorted((_ROOT / "specs").glob("*.yaml")) if (before / "specs" / file.name).exists()]
-        specs = given.specs or [spec for spec in both if _is_single_gemm(spec)]
+        specs = given.specs or [spec for spec in both if _has_usual_problems(spec)]
         for spec in specs:
             shutil.copy(_ROOT / "specs" / f"{spec}.yaml", before / "specs")
         with ThreadPoolExecutor(given.jobs) as pool:

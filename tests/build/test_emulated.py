@@ -151,10 +151,6 @@ def test_a_spec_passes_emulated(spec, emulated):
     assert not any(record["details"]["findings"] for record in found.records)
 
 
-# Of the source and of its path, in the names of what is internal to a translation unit.
-_DIGEST = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(_\d+_\w+?_cu_)[0-9a-f]{8}")
-
-
 def _in_host_code(mutation):
     in_library = mutation.spec.startswith("clusters")  # whose kernels have translation units of their own
     return in_library or mutation.name in _HOST_FAULTS or any(host in edit.file for edit in mutation.edits for host in _HOST)
@@ -179,14 +175,14 @@ def _small(problem):
     return product <= _LARGEST
 
 
-def _same_code(one, other):
-    """Is the code the same, apart from line information and the digests of the source in names?"""
+# Digests of the source, in the names of what is internal to a translation unit.
+_DIGEST = re.compile(r"(_INTERNAL_|_GLOBAL__N__)[0-9a-f]{8}(_\d+_\w+?_cu_)[0-9a-f]{8}")
+_NO_CODE = (".loc", ".file", ".b8", "//")  # lines of the source, debug information and comments
 
+
+def _same_code(one, other):
     def code(text):
-        lines = _DIGEST.sub(r"\1\2", text).splitlines()
-        return [
-            line for line in lines if not line.lstrip().startswith((".loc", ".file", ".b8", "//"))
-        ]  # .b8: names in debug information
+        return [line for line in _DIGEST.sub(r"\1\2", text).splitlines() if not line.lstrip().startswith(_NO_CODE)]
 
     return {name: code(text) for name, text in one.units.items()} == {name: code(text) for name, text in other.units.items()}
 

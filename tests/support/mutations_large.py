@@ -1,6 +1,6 @@
 """Planted faults of large problems: coordinates of 16 bits, divisions that are exact for small numbers alone, stages that are
-confused after some rounds, and offsets of 32 bits in partial sums. The call of which the last tile is executed must catch the
-former, one whose sums are far apart the latter.
+confused after some rounds, and offsets of 32 bits in partial sums. The call that executes only the last tile must catch the first
+three, the call whose partial sums lie far apart the last.
 
 Rows of tests.support.mutations.Mutation: name, spec, header, text, what replaces it, and what goes wrong.
 """

@@ -152,7 +152,7 @@ def trial_problems(plan: GemmPlan) -> tuple[Problem, ...]:
         _of(((3, 8, k), *((0, 8, 8),) * 32, (m - 1, n, 3 * k), *((8, 0, 8),) * 30, (7, 24, 16), (2, n - 8, k))),
         _of(((0, 8, 8), (8, 0, 8))),
         _of(((16, 16, 8), (13, 12, 8)), ld_pad=FAR, beta=1.0),
-        _of(tuple((17 + i, 20 + 2 * i, k) for i in range(8)), beta=1.0, ld_pad=3),  # C and D each aligned or not, in eight ways
+        _of(tuple((17 + i, 20 + 2 * i, k) for i in range(8)), beta=1.0, ld_pad=3),  # one for each placement of C and D
     ]
     if rows * (plan.scheduler.raster_group + 1) * columns * 2 <= 2**19:
         found.append(_of(((rows * plan.scheduler.raster_group + 3, columns + 16, k), (11, n, 2 * k))))

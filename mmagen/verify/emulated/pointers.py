@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mmagen.emulate import GlobalMemory, Report
 from mmagen.host_runtime.arguments import argument_bytes
 from mmagen.plan.arguments import Arguments
+from mmagen.plan.operands import VECTOR_BYTES
 from mmagen.plan.operations import columns_of_element
 from mmagen.plan.plans import ProductPlan
 from mmagen.spec.model import Problem
@@ -31,7 +32,6 @@ from mmagen.verify.emulated.parts import Interval, parts_of
 from mmagen.verify.emulated.task import Task
 
 _ALIGNED = 16  # elements: a multiple of 16 bytes for every type
-_VECTOR_BYTES = 16
 _LETTERS = "abcd"
 _WITH_K = ("a", "b", "scale_a", "scale_b")  # not read where K is 0
 
@@ -43,11 +43,13 @@ class _Place:
     begin: bool
     lines: bool
 
-    def matrix(self, word: str, rows: int, columns: int, columns_contiguous: bool, pad: int, offset: int, more: int) -> Matrix:
-        """Memory for it. pad: elements between lines that need not be aligned; offset: elements before a matrix whose pointer need
-        not be; more: between aligned lines, further times 16 elements."""
+    def matrix(
+        self, word: str, rows: int, columns: int, columns_contiguous: bool, *, more: int, pad: int = 0, offset: int = 0
+    ) -> Matrix:
+        """Memory for it. more: so many times 16 elements are added to aligned lines; pad: elements between lines that are not
+        aligned, or one more; offset: elements before a matrix whose pointer is not aligned."""
         line = columns if columns_contiguous else rows
-        vector = _VECTOR_BYTES // storage(word).itemsize
+        vector = VECTOR_BYTES // storage(word).itemsize
         between = -line % _ALIGNED + more * _ALIGNED if self.lines else pad + ((line + pad) % vector == 0)
         return empty(word, rows, columns, 1, columns_contiguous, between, 0 if self.begin else offset)
 
@@ -136,9 +138,7 @@ def _further(plan: ProductPlan, problem: Problem, distribution: str, rng: np.ran
 
 def aligned(word: str, rows: int, columns: int, columns_contiguous: bool, more: int = 0) -> Matrix:
     """Memory for a matrix whose lines begin at multiples of 16 elements. more: by so many times 16 elements they are longer."""
-    line = columns if columns_contiguous else rows
-    whole = -(-line // _ALIGNED) * _ALIGNED + more * _ALIGNED
-    return empty(word, rows, columns, 1, columns_contiguous, whole - line, 0)
+    return _FOR_TMA.matrix(word, rows, columns, columns_contiguous, more=more)
 
 
 def _operands(plan: ProductPlan, problem: Problem, draw: Draw, rng: np.random.Generator, group: int, pad: int) -> Operands:
@@ -151,8 +151,8 @@ def _operands(plan: ProductPlan, problem: Problem, draw: Draw, rng: np.random.Ge
     found_a = aligned(a.element.word, m, k, a.contiguous_k, group % 3)
     found_b = aligned(b.element.word, n, k, b.contiguous_k, 1 + group % 2)
     of_c, of_d = _PLACES[group % len(_PLACES)]
-    c = of_c.matrix(out, m, n, row_major, pad + 5 + group % 3, 3, 2 + group % 3) if problem.beta else None
-    d = of_d.matrix(out, m, columns, row_major, pad + group % 4, 1, group % 4)
+    c = of_c.matrix(out, m, n, row_major, more=2 + group % 3, pad=pad + 5 + group % 3, offset=3) if problem.beta else None
+    d = of_d.matrix(out, m, columns, row_major, more=group % 4, pad=pad + group % 4, offset=1)
     put(found_a, rng, draw, draw.reach[0], draw.group)
     put(found_b, rng, draw, draw.reach[1], 1)
     return Operands(found_a, found_b, c, d)
