@@ -72,7 +72,7 @@ def _wgmma_numbers(it) -> list[str]:
         f"stages           {it.stages}",
         f"{it.ctas_per_sm} x {it.threads} threads",
         f"{it.epilogue.smem_bytes:,} B",
-        f"16 rows x {it.epilogue.slice} columns",
+        f"64 rows x {it.epilogue.slice} columns",
         *(problem.text for problem in it.problems),
     ]
     if roles.consumer_registers:
@@ -191,7 +191,7 @@ def test_slices_of_the_epilogue():
     assert section(reported("sm80_gemm_f16_col_d")[1], "Epilogue")["staged"] == "3 slices of 32 columns, padded by 8 elements"
     # 64 rows and 256 columns for each of two warpgroups, 16 x 64 at a time for each of their warps.
     assert section(reported("sm90_gemm_bf16_tn")[1], "Epilogue")["staged"].startswith(
-        "4 slices per warp, of 16 rows x 64 columns"
+        "4 slices per warpgroup, of 64 rows x 64 columns"
     )
 
 

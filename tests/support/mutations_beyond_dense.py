@@ -452,8 +452,8 @@ FAULTS = (
         "transposed_store_of_the_upper_rows",
         "e4m3_out_col",
         "sm90_staged_slice",
-        "return offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);",
-        "return offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + (i / 2 + i) % 2);",
+        "return offset(row + lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);",
+        "return offset(row + lane / 4 + i / 2 * 8, column + lane % 4 * 2 + (i / 2 + i) % 2);",
         "columns of the lower eight rows of a slice are exchanged in pairs",
     ),
 )

@@ -267,8 +267,8 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "pointers_outputs_acquired_once",
         "pointers_pingpong",
         "sm90_epilogue_tma",
-        "if (mine.lane == 0 && slices.acquired != tile.batch)",
-        "if (mine.lane == 0 && slices.acquired < 0)",
+        "if (mine.leads && slices.acquired != tile.batch)",
+        "if (mine.leads && slices.acquired < 0)",
         "the map of the second group's D is used without a fence",
     ),
     (
@@ -543,8 +543,8 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "epilogue_without_a_proxy_fence",
         "sm90_gemm_swapped",
         "sm90_epilogue_tma",
-        "      fence_view_async_shared();\n      __syncwarp();\n      int const column",
-        "      __syncwarp();\n      int const column",
+        "      fence_view_async_shared();\n      mine.sync();\n      int const column",
+        "      mine.sync();\n      int const column",
         "TMA stores what generic stores may not have made visible",
     ),
     (

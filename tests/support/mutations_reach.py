@@ -50,8 +50,8 @@ FAULTS = (
         "reach_source_loaded_over_what_is_stored",
         "sm90_gemm_bf16_pingpong",
         "sm90_epilogue_tma",
-        "if (mine.lane == 0) { tma_store_wait<0>(); }",
-        "if (mine.lane == 0) { tma_store_wait<1>(); }",
+        "{ tma_store_wait<0>(); }  // the stores of the tile before",
+        "{ tma_store_wait<1>(); }  // the stores of the tile before",
         "C of a warpgroup's next tile is loaded to the buffer that the last slice of its tile before is still stored from",
     ),
     (

@@ -17,7 +17,7 @@ from mmagen.spec.model import Layout, Spec
 ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
 EPILOGUE_BUFFERS = 2
-EPILOGUE_ROWS = 16  # of D that a warp holds of one wgmma
+EPILOGUE_ROWS = 64  # of D that a warpgroup holds of one wgmma
 SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
 BARRIER_BYTES = 1024
 MOST_DEFAULT_STAGES = 12
@@ -225,7 +225,7 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 
 
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
-    """Columns of D that a warp stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K."""
+    """Columns of D that a warpgroup stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K."""
     out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
     pair = 2 if halves_columns(spec.epilogue) else 1
     columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
@@ -235,12 +235,12 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
-    """Slices stored by TMA, two buffers per warp."""
+    """Slices stored by TMA, two buffers per warpgroup."""
     out, columns = rules.out_type(spec, atom), slice_n(spec, atom, mma, tile)
     scalar = budgets.scalar_type(atom, out)
     found = operations(spec.epilogue, out, scalar)
     slice_bytes = EPILOGUE_ROWS * columns // columns_of_element(found) * out.bytes
-    smem_bytes = 4 * consumers(spec, mma) * EPILOGUE_BUFFERS * slice_bytes
+    smem_bytes = consumers(spec, mma) * EPILOGUE_BUFFERS * slice_bytes
     vector = VECTOR_BYTES // out.bytes
     return Epilogue(out, spec.epilogue.major, scalar, columns, 0, vector, smem_bytes, EPILOGUE_BUFFERS, found)
 
@@ -260,8 +260,8 @@ def smem_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, s
 
 
 def _barriers_beside_stages(spec: Spec, mma: TiledMma, staged: Epilogue) -> int:
-    """A turn for each consumer, and one for each buffer of its warps, to which C is loaded."""
-    return consumers(spec, mma) * (1 + 4 * staged.buffers)
+    """A turn for each consumer, and one for each of its buffers, to which C is loaded."""
+    return consumers(spec, mma) * (1 + staged.buffers)
 
 
 def _pipeline_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:

@@ -229,11 +229,11 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
         *pages.output(plan),
         (
             "staged",
-            f"{pages.count(slices, 'slice')} per warp, of {rows} rows x {staged.slice} columns, "
+            f"{pages.count(slices, 'slice')} per warpgroup, of {rows} rows x {staged.slice} columns, "
             f"{pages.count(staged.buffers, 'buffer')}",
         ),
         ("to shared memory", pages.conflicts(staging(plan), "per CTA tile")),
-        ("store", f"TMA, {rows * staged.slice // plan.facts.columns_of_element * staged.out.bytes:,} B at a time"),
+        ("store", f"TMA, {rows * staged.slice // plan.facts.columns_of_element * staged.out.bytes:,} B for a slice"),
     ]
 
 

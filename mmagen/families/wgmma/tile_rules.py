@@ -91,7 +91,7 @@ def _slice(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Itera
     if spec.epilogue.major == "N" and columns * out.bytes < least:
         yield Breach(
             ("epilogue",),
-            f"a warp stores {columns} {out.word} of a row of D, which are {columns * out.bytes} B, and TMA "
+            f"a warpgroup stores {columns} {out.word} of a row of D, which are {columns * out.bytes} B, and TMA "
             f"stores at least {least}",
             f"an atom whose N is a multiple of {least // out.bytes}, a wider epilogue.out, or epilogue.major {other}",
             ({"epilogue": spec.epilogue.without_out()},),
@@ -105,7 +105,7 @@ def _split_slices(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -
     if slices % split:
         yield Breach(
             ("split_k",),
-            f"{split} CTAs cannot share equally the {slices} slices of D that a warp stores",
+            f"{split} CTAs cannot share equally the {slices} slices of D that a warpgroup stores",
             f"a divisor of {slices}",
             fewer,
         )

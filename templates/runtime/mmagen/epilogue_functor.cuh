@@ -71,6 +71,20 @@ struct SumsOfElement<Functor, std::void_t<decltype(Functor::kSumsOfElement)>>
 
 }  // namespace detail
 
+namespace detail {
+
+template <class Functor, class = void>
+struct MayKeepIntegers : std::false_type {};
+template <class Functor>
+struct MayKeepIntegers<Functor, std::void_t<decltype(Functor::kMayKeepIntegers)>>
+    : std::bool_constant<Functor::kMayKeepIntegers> {};
+
+}  // namespace detail
+
+/// May elements of D be sums that are only saturated? Then the functor says for each call whether they are (keeps_integers()).
+template <class Functor>
+inline constexpr bool kMayKeepIntegers = detail::MayKeepIntegers<Functor>::value;
+
 /// Sums that make one element of D: 1, or 2 neighbours of a row, so that D has half as many columns.
 template <class Functor>
 inline constexpr int kSumsOfElement = detail::SumsOfElement<Functor>::value;

@@ -118,7 +118,7 @@ struct SplitKWorkspaceTileScheduler {
         typename Config::TiledMma::ThrLayoutVMNK{}.get_flat_coord(int(threadIdx.x));
     int const tile_n = launched_tile_n<Config>(params);
     int const first_m =
-        tile.m * Config::kTileM + warpgroup_m * Epilogue::kMmaM + thread / 32 * Epilogue::kRows + thread % 32 / 4;
+        tile.m * Config::kTileM + warpgroup_m * Epilogue::kMmaM + thread / 32 * Epilogue::kWarpRows + thread % 32 / 4;
     int const first_n = tile.n * tile_n + warpgroup_n * Epilogue::kMmaN + thread % 4 * 2;
     int const end_n = Config::kTileNAtLaunch ? min(params.n, (tile.n + 1) * tile_n) : params.n;
     CUTE_UNROLL

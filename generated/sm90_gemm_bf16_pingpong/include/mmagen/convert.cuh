@@ -29,5 +29,19 @@ CUTE_DEVICE To convert(From x) {
   }
 }
 
+/// Two integers of 8 bits, the nearest to `first` and `second`: as convert<To>(float(...)) makes them.
+template <class To>
+CUTE_DEVICE void saturate_pair(To (&to)[2], int32_t first, int32_t second) {
+  uint32_t pair;
+  if constexpr (cuda::std::is_same_v<To, int8_t>) {
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(pair) : "r"(second), "r"(first));
+  } else {
+    static_assert(cuda::std::is_same_v<To, uint8_t>, "s8 or u8");
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(pair) : "r"(second), "r"(first));
+  }
+  to[0] = static_cast<To>(pair);
+  to[1] = static_cast<To>(pair >> 8);
+}
+
 }  // namespace v0_1
 }  // namespace mmagen

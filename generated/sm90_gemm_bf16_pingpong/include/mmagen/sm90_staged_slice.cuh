@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT-0
-// A slice of C or D in shared memory, as TMA loads and stores it, and the registers of a warp that hold it as accumulators of
-// wgmma: thread t has rows t/4 and t/4 + 8, columns 2 * (t % 4) and the next, in every group of 8 columns.
+// A slice of C or D in shared memory, as TMA loads and stores it, and the registers of a warpgroup that hold it as accumulators
+// of wgmma: a warp has 16 rows, its thread t rows t/4 and t/4 + 8 of them, columns 2 * (t % 4) and the next, in every group of
+// 8 columns.
 #pragma once
 
 #include <cute/tensor.hpp>
@@ -15,16 +16,24 @@ struct SliceCoord {
   int m, n;
 };
 
+/// kRows, kColumns: of the slice. TMA moves it in boxes of kBoxRows rows, whose lines have at most 128 bytes. Functions that
+/// take `row` move a warp's 16 rows of the slice, from that one on.
 template <class Element, bool kRowMajor, int kRows, int kColumns>
 struct Sm90StagedSlice {
-  static constexpr int kPitch = (kRowMajor ? kColumns : kRows) * int(sizeof(Element));  // bytes of a line
+  static constexpr int kWarpRows = 16;
+  static constexpr int kBoxRows = kRowMajor ? kRows : cute::min(kRows, 128 / int(sizeof(Element)));
+  static constexpr int kBoxes = kRows / kBoxRows;
+  static constexpr int kBoxBytes = kBoxRows * kColumns * int(sizeof(Element));
+  static constexpr int kPitch = (kRowMajor ? kColumns : kBoxRows) * int(sizeof(Element));  // bytes of a line
+  static_assert(kRows % kBoxRows == 0 && kBoxRows % kWarpRows == 0, "the rows of a warp lie in one box");
 
   /// Byte offset of an element in a buffer, with TMA's swizzle.
   CUTE_DEVICE static int offset(int row, int column) {
     constexpr int kBits = kPitch == 128 ? 3 : kPitch == 64 ? 2 : kPitch == 32 ? 1 : 0;
-    int const line = kRowMajor ? row : column;
-    int const along = kRowMajor ? column : row;
-    return cute::Swizzle<kBits, 4, 3>::apply(line * kPitch + along * int(sizeof(Element)));
+    int const in_box = row % kBoxRows;
+    int const line = kRowMajor ? in_box : column;
+    int const along = kRowMajor ? column : in_box;
+    return row / kBoxRows * kBoxBytes + cute::Swizzle<kBits, 4, 3>::apply(line * kPitch + along * int(sizeof(Element)));
   }
 
   static constexpr bool kMatrices = sizeof(Element) == 2;                  // stmatrix stores 8 x 8 matrices of 16 bits
@@ -32,10 +41,10 @@ struct Sm90StagedSlice {
 
   /// Where a lane's line of the 8 x 8 matrices begins that put() and get() move together. Lanes 8i to 8i+7 hold the addresses
   /// of the lines of matrix i: rows 0-7 and 8-15, then the next 8 columns.
-  CUTE_DEVICE static uint32_t matrix_line(unsigned char const* buffer, int column, int lane) {
-    int const row = lane / 8 % 2 * 8 + (kRowMajor ? lane % 8 : 0);
+  CUTE_DEVICE static uint32_t matrix_line(unsigned char const* buffer, int row, int column, int lane) {
+    int const row_of_lane = row + lane / 8 % 2 * 8 + (kRowMajor ? lane % 8 : 0);
     int const column_of_lane = column + lane / 16 % kGroups * 8 + (kRowMajor ? 0 : lane % 8);
-    return smem_address(buffer + offset(row, column_of_lane));
+    return smem_address(buffer + offset(row_of_lane, column_of_lane));
   }
 
   /// Neighbours in shared memory that one lane holds, where elements are not moved as matrices.
@@ -43,20 +52,20 @@ struct Sm90StagedSlice {
   struct alignas(sizeof(Element) * kLanePair) LanePair {
     Element element[kLanePair];
   };
-  CUTE_DEVICE static int pair_offset(int i, int column, int lane) {
-    return offset(lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);
+  CUTE_DEVICE static int pair_offset(int i, int row, int column, int lane) {
+    return offset(row + lane / 4 + i / 2 * 8, column + lane % 4 * 2 + i % 2);
   }
 
   /// D may overwrite it at once: ldmatrix ends for the whole warp at once, and otherwise each lane reads only what it writes.
-  CUTE_DEVICE static void get(Element* in, unsigned char const* buffer, int lane) {
+  CUTE_DEVICE static void get(Element* in, unsigned char const* buffer, int row, int lane) {
     CUTE_UNROLL
-    for (int first = 0; first < kColumns / 2; first += 4 * kGroups) { get_group(in + first, buffer, first * 2, lane); }
+    for (int first = 0; first < kColumns / 2; first += 4 * kGroups) { get_group(in + first, buffer, row, first * 2, lane); }
   }
 
   /// The elements that put() would store.
-  CUTE_DEVICE static void get_group(Element* in, unsigned char const* buffer, int column, int lane) {
+  CUTE_DEVICE static void get_group(Element* in, unsigned char const* buffer, int row, int column, int lane) {
     if constexpr (kMatrices) {
-      uint32_t const address = matrix_line(buffer, column, lane);
+      uint32_t const address = matrix_line(buffer, row, column, lane);
       auto* const words = reinterpret_cast<uint32_t*>(in);
       if constexpr (kGroups == 2 && kRowMajor) {
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -82,15 +91,15 @@ struct Sm90StagedSlice {
     } else {
       CUTE_UNROLL
       for (int i = 0; i < 4; i += kLanePair) {
-        LanePair const pair = *reinterpret_cast<LanePair const*>(buffer + pair_offset(i, column, lane));
+        LanePair const pair = *reinterpret_cast<LanePair const*>(buffer + pair_offset(i, row, column, lane));
         for (int j = 0; j < kLanePair; ++j) { in[i + j] = pair.element[j]; }
       }
     }
   }
 
-  CUTE_DEVICE static void put(Element const (&out)[4 * kGroups], unsigned char* buffer, int column, int lane) {
+  CUTE_DEVICE static void put(Element const (&out)[4 * kGroups], unsigned char* buffer, int row, int column, int lane) {
     if constexpr (kMatrices) {
-      uint32_t const address = matrix_line(buffer, column, lane);
+      uint32_t const address = matrix_line(buffer, row, column, lane);
       auto const* const words = reinterpret_cast<uint32_t const*>(out);
       if constexpr (kGroups == 2 && kRowMajor) {
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
@@ -113,19 +122,19 @@ struct Sm90StagedSlice {
       for (int i = 0; i < 4; i += kLanePair) {
         LanePair pair;
         for (int j = 0; j < kLanePair; ++j) { pair.element[j] = out[i + j]; }
-        *reinterpret_cast<LanePair*>(buffer + pair_offset(i, column, lane)) = pair;
+        *reinterpret_cast<LanePair*>(buffer + pair_offset(i, row, column, lane)) = pair;
       }
     }
   }
 
-  /// Stores the slice that begins at `first` as far as it lies within D, along the contiguous mode of D.
+  /// Stores the warp's rows of the slice that begins at `first`, as far as they lie within D, along the contiguous mode of D.
   CUTE_DEVICE static void store_elements(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
-                                         SliceCoord const& first, int lane) {
-    constexpr int kLength = kRowMajor ? kColumns : kRows;  // of a line
+                                         SliceCoord const& first, int first_row, int lane) {
+    constexpr int kLength = kRowMajor ? kColumns : kWarpRows;  // of a warp's part of a line
 #pragma unroll 8
-    for (int j = 0; j < kRows * kColumns / 32; ++j) {
+    for (int j = 0; j < kWarpRows * kColumns / 32; ++j) {
       int const i = lane + j * 32;
-      int const row = kRowMajor ? i / kLength : i % kLength;
+      int const row = first_row + (kRowMajor ? i / kLength : i % kLength);
       int const column = kRowMajor ? i % kLength : i / kLength;
       if (first.m + row >= end.m || first.n + column >= end.n) { continue; }
       d[place(first.m + row, first.n + column, ldd)] = *reinterpret_cast<Element const*>(buffer + offset(row, column));
@@ -134,14 +143,14 @@ struct Sm90StagedSlice {
 
   /// The same in vectors of 16 bytes, for a D that TMA can address: its lines begin and end at multiples of 16 bytes.
   CUTE_DEVICE static void store_vectors(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
-                                        SliceCoord const& first, int lane) {
+                                        SliceCoord const& first, int first_row, int lane) {
     constexpr int kVector = 16 / int(sizeof(Element));
-    constexpr int kOfLine = kPitch / 16;
+    constexpr int kOfLine = (kRowMajor ? kColumns : kWarpRows) / kVector;
 #pragma unroll 4
-    for (int i = lane; i < kRows * kColumns / kVector; i += 32) {
+    for (int i = lane; i < kWarpRows * kColumns / kVector; i += 32) {
       int const line = i / kOfLine;
       int const along = i % kOfLine * kVector;
-      int const row = kRowMajor ? line : along;
+      int const row = first_row + (kRowMajor ? line : along);
       int const column = kRowMajor ? along : line;
       if (first.m + row >= end.m || first.n + column >= end.n) { continue; }
       *reinterpret_cast<uint4*>(d + place(first.m + row, first.n + column, ldd)) =

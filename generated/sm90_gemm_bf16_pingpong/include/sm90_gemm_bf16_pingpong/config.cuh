@@ -93,9 +93,9 @@ struct Config {
   using ElementD = cute::bfloat16_t;
   using Scalar = float;
   static constexpr bool kDRowMajor = true;
-  static constexpr int kSliceN = 64;  // columns of D that a warp stages at a time, in 16 rows
-  static constexpr int kEpilogueBuffers = 2;  // of a warp
-  static constexpr int kEpilogueBytes = 32768;  // of all warps
+  static constexpr int kSliceN = 64;  // columns of D that a warpgroup stages at a time, in 64 rows
+  static constexpr int kEpilogueBuffers = 2;  // of a warpgroup
+  static constexpr int kEpilogueBytes = 32768;  // of all warpgroups
 
   using Mainloop = mmagen::Sm90MainloopSs<Config>;
   using TileScheduler = mmagen::PersistentTileScheduler<Config>;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT-0
 // Epilogue of the sm_90 kernels: accumulators -> functor -> shared memory -> TMA -> D.
 //
-// Warps are independent. A warp holds 16 rows of a wgmma and stores them in slices of kSliceN columns, through buffers of its
-// own: no other warp writes them or waits for their stores. The store of a slice overlaps the computation of the next one, and
-// the last stores of a tile overlap the next tile's mainloop.
+// Warpgroups are independent. A warpgroup holds the 64 rows of a wgmma and stores them in slices of kSliceN columns, through
+// buffers of its own: no other warpgroup writes them or waits for their stores. One thread stores a slice of all four warps,
+// since TMA moves one large box in less time than four small ones. The store of a slice overlaps the computation of the next
+// one, and the last stores of a tile overlap the next tile's mainloop.
 //
 // If beta is not 0, TMA loads slices of C to the same buffers, as far ahead as there are buffers, and D overwrites C there. If
 // the epilogue has no C, a second matrix of D's type is loaded in the same way.
@@ -52,39 +53,42 @@ struct Sm90EpilogueTma {
     alignas(1024) unsigned char d[Config::kEpilogueBytes];
   };
 
-  /// For each warp that stores: TMA has loaded a slice of C to a buffer.
+  /// For each warpgroup that stores: TMA has loaded a slice of C to a buffer.
   struct SourceBarriers {
-    Barrier of_buffer[4 * Config::kConsumers * Config::kEpilogueBuffers];
+    Barrier of_buffer[Config::kConsumers * Config::kEpilogueBuffers];
   };
 
-  static constexpr int kRows = 16;  // of D in a warp's accumulators: PTX ISA, "Register Fragments for wgmma"
+  static constexpr int kRows = 64;  // of D in a warpgroup's accumulators: PTX ISA, "Register Fragments for wgmma"
   static constexpr int kPair = kSumsOfElement<Functor>;  // columns of sums for one of D
   static constexpr int kSliceN = Config::kSliceN;        // of sums
   static constexpr int kSliceD = kSliceN / kPair;        // of D
   static constexpr int kSliceBytes = kRows * kSliceD * int(sizeof(ElementD));
   static constexpr int kBuffers = Config::kEpilogueBuffers;
   using Slice = Sm90StagedSlice<ElementD, Config::kDRowMajor, kRows, kSliceD>;
+  static constexpr int kWarpRows = Slice::kWarpRows;
   static constexpr int kPitch = Slice::kPitch;
-  static constexpr int kMmaM = 64;
+  static constexpr int kMmaM = kRows;
   static constexpr int kMmaN = decltype(cute::size<1>(typename TiledMma::AtomShape_MNK{}))::value;
   static constexpr int kWarpgroupsM = decltype(cute::size<1>(typename TiledMma::ThrLayoutVMNK{}))::value;
   static constexpr int kWarpgroupsN = decltype(cute::size<2>(typename TiledMma::ThrLayoutVMNK{}))::value;
   static constexpr int kCountM = Config::kTileM / (kMmaM * kWarpgroupsM);  // atoms of a warpgroup
   static constexpr int kCountN = Config::kTileN / (kMmaN * kWarpgroupsN);
   static constexpr int kSlicesOfAtom = kMmaN / kSliceN;
-  static constexpr int kSlices = kCountM * kCountN * kSlicesOfAtom;          // of a warp
+  static constexpr int kSlices = kCountM * kCountN * kSlicesOfAtom;          // of a warpgroup
   static constexpr int kOfSplit = kSlices / Config::TileScheduler::kSplitK;  // that one CTA stores
   static_assert(kMmaN % kSliceN == 0 && kSliceN % 8 == 0, "slices tile the atom");
   static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
-  static_assert(4 * Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
+  static_assert(Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
+  static constexpr int kNamedBarrier = 8;  // + warpgroup; those below belong to schedules and tile schedulers
+  static_assert(kNamedBarrier + Config::kConsumers <= 16, "an SM has 16 named barriers for each CTA");
 
   /// If TMA cannot address D, all of it is stored element by element.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, int tile_n = Config::kTileN) {
     int64_t const columns = args.n / kPair;
     MatrixExtent const d = {Config::kDRowMajor ? columns : args.m, Config::kDRowMajor ? args.m : columns, args.batch, args.ldd,
                             args.batch_stride_d};
-    constexpr int kAlong = Config::kDRowMajor ? kSliceD : kRows;
-    constexpr int kAcross = Config::kDRowMajor ? kRows : kSliceD;
+    constexpr int kAlong = Config::kDRowMajor ? kSliceD : Slice::kBoxRows;
+    constexpr int kAcross = Config::kDRowMajor ? Slice::kBoxRows : kSliceD;
     params.m = int(args.m);
     params.n = int(args.n);
     params.tile_n = tile_n;
@@ -121,23 +125,23 @@ struct Sm90EpilogueTma {
 
   using BesideTile = Sm90BesideTile<Called, kSliceN, kCountM, kCountN * kSlicesOfAtom>;
 
-  /// Numbers of slices of a warp so far; slices use the warp's buffers in turn.
+  /// Numbers of slices of a warpgroup so far; slices use its buffers in turn.
   struct Slices {
     unsigned stored = 0;  // or being stored
     unsigned loaded = 0;  // of C: as many, or those of the next tile too
     bool begun = false;   // was begin() called for the next tile?
-    int acquired = -1;    // the group whose tensor maps this warp's lane 0 may use, where groups have their own
+    int acquired = -1;    // the group whose tensor maps the leading thread may use, where groups have their own
     BesideTile beside;    // of that tile, if it was
   };
 
   /// Call once in every warp that stores, before the functions below. `warp`: among these warps.
   CUTE_DEVICE static void init(Params const& params, SourceBarriers& barriers, int warp, int lane) {
     if (!params.tma_loads) { return; }
-    if (lane == 0) {
-      for (int i = 0; i < kBuffers; ++i) { barriers.of_buffer[warp * kBuffers + i].init(1); }
+    if (warp % 4 == 0 && lane == 0) {
+      for (int i = 0; i < kBuffers; ++i) { barriers.of_buffer[warp / 4 * kBuffers + i].init(1); }
       fence_barrier_init();
     }
-    __syncwarp();
+    sync_warpgroup(warp);
   }
 
   /// Begins to load what the epilogue reads of the tile for which store() is called next, with the same arguments. If this is
@@ -146,18 +150,18 @@ struct Sm90EpilogueTma {
   CUTE_DEVICE static void begin(Params const& params, SharedStorage& storage, SourceBarriers& barriers, Tile const& tile,
                                 int split, int thread, int warp, Slices& slices) {
     Called const functor(params.functor);
-    Warp const mine(params, storage, barriers, tile, split, thread, warp);
+    Part const mine(params, storage, barriers, tile, split, thread, warp);
     if constexpr (Tile::kOwnMatrices) {
-      if (mine.lane == 0 && slices.acquired != tile.batch) { tile.acquire_outputs(); }
+      if (mine.leads && slices.acquired != tile.batch) { tile.acquire_outputs(); }
       slices.acquired = tile.batch;
     }
-    auto const row_of = [&](int i) { return cute::get<0>(mine.place(i * kCountN * kSlicesOfAtom)); };
+    auto const row_of = [&](int i) { return cute::get<0>(mine.place(i * kCountN * kSlicesOfAtom)) + mine.row; };
     auto const column_of = [&](int i) { return cute::get<1>(mine.place(i)); };
     slices.beside.load(functor, mine.bounds, row_of, column_of, tile.batch, mine.lane);
     slices.begun = true;
     if (!loads_by_tma(params, functor)) { return; }
-    if (mine.lane == 0) { tma_store_wait<0>(); }  // the stores of the tile before have read the buffers
-    __syncwarp();                                 // and all lanes, where they have stored a slice themselves
+    if (mine.leads) { tma_store_wait<0>(); }  // the stores of the tile before have read the buffers
+    mine.sync();                              // and all warps, where they have stored a slice themselves
     CUTE_UNROLL
     for (int i = 0; i < cute::min(kBuffers, kOfSplit); ++i) { load_slice(params, mine, tile, i, slices); }
   }
@@ -183,12 +187,29 @@ struct Sm90EpilogueTma {
   CUTE_DEVICE static void store(Params const& params, SharedStorage& storage, SourceBarriers& barriers,
                                 TensorRC const& tCrC,  // ((2,2,MMA_N/8),MMA_M,MMA_N)
                                 Tile const& tile, int split, int thread, int warp, Slices& slices) {
-    using namespace cute;
     Called const functor(params.functor);
-    bool const tma_loads = loads_by_tma(params, functor);
     if (!slices.begun) { begin(params, storage, barriers, tile, split, thread, warp, slices); }
     slices.begun = false;
-    Warp const mine(params, storage, barriers, tile, split, thread, warp);
+    Part const mine(params, storage, barriers, tile, split, thread, warp);
+    // Code of its own for most calls: the instructions between those of other calls would have to be fetched too.
+    if (!loads_by_tma(params, functor) && !functor.reads_source() && tile.outputs(params).tma_end == INT_MAX) {
+      store_slices<true>(params, mine, tCrC, tile, split, functor, slices);
+    } else {
+      store_slices<false>(params, mine, tCrC, tile, split, functor, slices);
+    }
+    functor.finish();
+  }
+
+  /// Call before the CTA exits: its shared memory must outlive the stores that read it.
+  CUTE_DEVICE static void wait_for_stores() { tma_store_wait<0>(); }
+
+ private:
+  /// kPlain: nothing is read for a slice, and TMA can address all of D.
+  template <bool kPlain, class TensorRC, class Tile, class Mine>
+  CUTE_DEVICE static void store_slices(Params const& params, Mine const& mine, TensorRC const& tCrC, Tile const& tile,
+                                       int split, Called const& functor, Slices& slices) {
+    using namespace cute;
+    bool const tma_loads = !kPlain && loads_by_tma(params, functor);
     SliceCoord const of_d = {mine.bounds.m, mine.bounds.n / kPair};
     auto const& to = tile.outputs(params);
     int const lane = mine.lane;
@@ -199,10 +220,9 @@ struct Sm90EpilogueTma {
       constexpr int kN = kSlice / kSlicesOfAtom % kCountN;
       constexpr int kM = kSlice / kSlicesOfAtom / kCountN;
       if (kSlices > kOfSplit && kSlice / kOfSplit != split) { return; }
-      if (lane == 0) { tma_store_commit(); }  // one group for each slice, an empty one if TMA did not store the slice
       if (tma_loads && kSlice % kOfSplit > 0 && kSlice % kOfSplit + kBuffers - 1 < kOfSplit) {
-        if (lane == 0) { tma_store_wait<0>(); }  // the store of the slice before has read its buffer
-        __syncwarp();
+        if (mine.leads) { tma_store_wait<0>(); }  // the store of the slice before has read its buffer
+        mine.sync();
         load_slice(params, mine, tile, kSlice % kOfSplit + kBuffers - 1, slices);
       }
       auto const [m, n] = mine.place(kSlice);
@@ -214,37 +234,45 @@ struct Sm90EpilogueTma {
       Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
       if (tma_loads) {
         mine.barriers[use % kBuffers].wait(use / kBuffers % 2);
-        stage<!kStagesMatrix>(sums, buffer, params, mine, functor, lines, m, n, tile,
+        stage<!kStagesMatrix>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile,
                               tma_loads_slice(params, mine, tile, m, n));
       } else {
-        if (lane == 0) { tma_store_wait<kBuffers - 1>(); }  // the store from this buffer has read it
-        __syncwarp();
-        if (functor.reads_source()) {
-          stage<true>(sums, buffer, params, mine, functor, lines, m, n, tile, false);
+        if (mine.leads) { tma_store_wait<kBuffers - 1>(); }  // the store from this buffer has read it
+        mine.sync();                                         // and all warps, where they have stored it themselves
+        if (!kPlain && functor.reads_source()) {
+          stage<true>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile, false);
         } else {
-          stage<false>(sums, buffer, params, mine, functor, lines, m, n, tile, false);
+          stage<false>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile, false);
         }
       }
-      lines.finish(functor, mine.bounds, {m, n}, tile.batch, lane);
+      lines.finish(functor, mine.bounds, {m + mine.row, n}, tile.batch, lane);
       fence_view_async_shared();
-      __syncwarp();
+      mine.sync();
       int const column = n / kPair;  // of D
-      if ((Config::kDRowMajor ? column + kSliceD : m + kRows) > to.tma_end) {
-        Slice::store_elements(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, lane);
+      if (!kPlain && (Config::kDRowMajor ? column + kSliceD : m + kRows) > to.tma_end) {
+        Slice::store_elements(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, mine.row, lane);
       } else if (!tma_stores<Tile>(params, of_d, m, column)) {
-        store_end_inside<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, lane);
-      } else if (lane == 0) {
-        tma_store(&to.map_d, buffer, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.batch_d());
+        store_end_inside<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, mine.row, lane);
+      } else if (mine.leads) {
+        each_box(buffer, m, [&](unsigned char* box, int box_m) {
+          tma_store(&to.map_d, box, Config::kDRowMajor ? column : box_m, Config::kDRowMajor ? box_m : column, tile.batch_d());
+        });
       }
+      if (mine.leads) { tma_store_commit(); }  // one group for each slice, an empty one if TMA did not store the slice
     });
-    if (lane == 0) { tma_store_commit(); }
-    functor.finish();
   }
 
-  /// Call before the CTA exits: its shared memory must outlive the stores that read it.
-  CUTE_DEVICE static void wait_for_stores() { tma_store_wait<0>(); }
+  /// act(buffer, m) for each box of the slice in a buffer that begins at row m.
+  template <class Act>
+  CUTE_DEVICE static void each_box(unsigned char* buffer, int m, Act const& act) {
+    CUTE_UNROLL
+    for (int i = 0; i < Slice::kBoxes; ++i) { act(buffer + i * Slice::kBoxBytes, m + i * Slice::kBoxRows); }
+  }
 
- private:
+  CUTE_DEVICE static void sync_warpgroup(int warp) {
+    asm volatile("bar.sync %0, 128;" ::"r"(kNamedBarrier + warp / 4) : "memory");
+  }
+
   template <class Tile>
   static constexpr bool kOfGroup = Tile::kEndsInside;
 
@@ -267,27 +295,35 @@ struct Sm90EpilogueTma {
     return params.tma_loads && (kStagesMatrix || functor.reads_source());
   }
 
-  /// The part of a tile that one warp has.
-  struct Warp {
-    int lane, first_m, first_n, first_slice;
+  /// The part of a tile that one warpgroup has, for one of its threads.
+  struct Part {
+    int warp, lane;
+    int row;     // of a slice: the first that the thread's warp has
+    bool leads;  // the thread that calls TMA
+    int first_m, first_n, first_slice;
     SliceCoord bounds;  // rows and columns from there on are not stored
     unsigned char* buffers;
     Barrier* barriers;
 
     template <class Tile>
-    CUTE_DEVICE Warp(Params const& params, SharedStorage& storage, SourceBarriers& source, Tile const& tile, int split,
+    CUTE_DEVICE Part(Params const& params, SharedStorage& storage, SourceBarriers& source, Tile const& tile, int split,
                      int thread, int warp)
-        : lane(thread % 32),
+        : warp(warp),
+          lane(thread % 32),
+          row(thread % 128 / 32 * Slice::kWarpRows),
+          leads(thread % 128 == 0),
           first_slice(split * kOfSplit),
           bounds{tile.end_m(params.m), tile.end_n(params.n)},
-          buffers(storage.d + warp * kBuffers * kSliceBytes),
-          barriers(source.of_buffer + warp * kBuffers) {
+          buffers(storage.d + warp / 4 * kBuffers * kSliceBytes),
+          barriers(source.of_buffer + warp / 4 * kBuffers) {
       auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
-      first_m = tile.first_m(Config::kTileM) + warpgroup_m * kMmaM + in_warpgroup / 32 * kRows;
+      first_m = tile.first_m(Config::kTileM) + warpgroup_m * kMmaM;
       int const tile_n = launched_tile_n<Config>(params), begin_n = tile.first_n(tile_n);
       first_n = begin_n + warpgroup_n * kMmaN;
       if constexpr (Config::kTileNAtLaunch) { bounds.n = min(bounds.n, begin_n + tile_n); }
     }
+
+    CUTE_DEVICE void sync() const { sync_warpgroup(warp); }
 
     /// The first row and column of a slice; columns of the sums.
     CUTE_DEVICE cute::tuple<int, int> place(int slice) const {
@@ -300,15 +336,18 @@ struct Sm90EpilogueTma {
   /// Loads slice i of those that this CTA stores to the next buffer, which no store reads any more. If the threads will load
   /// the slice, the barrier completes at once, so that each slice is one phase of its buffer's barrier.
   template <class Tile>
-  CUTE_DEVICE static void load_slice(Params const& params, Warp const& mine, Tile const& tile, int i, Slices& slices) {
-    auto const [m, n] = mine.place(mine.first_slice + i);
+  CUTE_DEVICE static void load_slice(Params const& params, Part const& mine, Tile const& tile, int i, Slices& slices) {
+    auto const place = mine.place(mine.first_slice + i);
+    int const m = cute::get<0>(place), n = cute::get<1>(place);
     if (kSkipsOutside<Tile> && !mine.contains(m, n)) { return; }
     unsigned const buffer = slices.loaded++ % kBuffers;
-    if (mine.lane != 0) { return; }
+    if (!mine.leads) { return; }
     if (tma_loads_slice(params, mine, tile, m, n)) {
       mine.barriers[buffer].arrive_and_expect(kSliceBytes);
-      tma_load(&tile.outputs(params).map_source, mine.buffers + buffer * kSliceBytes, mine.barriers[buffer],
-               Config::kDRowMajor ? n : m, Config::kDRowMajor ? m : n, tile.batch_d(), CacheHint::kEvictFirst);
+      each_box(mine.buffers + buffer * kSliceBytes, m, [&](unsigned char* box, int box_m) {
+        tma_load(&tile.outputs(params).map_source, box, mine.barriers[buffer], Config::kDRowMajor ? n : box_m,
+                 Config::kDRowMajor ? box_m : n, tile.batch_d(), CacheHint::kEvictFirst);
+      });
     } else {
       mine.barriers[buffer].arrive();
     }
@@ -317,7 +356,7 @@ struct Sm90EpilogueTma {
   /// Does TMA load this slice of C, given that it loads some? If groups have separate matrices, TMA may be unable to address
   /// the C of some groups.
   template <class Tile>
-  CUTE_DEVICE static bool tma_loads_slice(Params const& params, Warp const& mine, Tile const& tile, int m, int n) {
+  CUTE_DEVICE static bool tma_loads_slice(Params const& params, Part const& mine, Tile const& tile, int m, int n) {
     if constexpr (Tile::kOwnMatrices) { return tile.outputs(params).tma_loads; }
     return tma_moves<Tile>(mine.bounds, m, n);
   }
@@ -347,36 +386,36 @@ struct Sm90EpilogueTma {
   /// contiguous, ends in them.
   template <class Tile>
   CUTE_DEVICE static void store_end_inside(unsigned char const* buffer, Params const& params, SliceCoord const& end, int batch,
-                                           SliceCoord const& first, int lane) {
+                                           SliceCoord const& first, int row, int lane) {
     if constexpr (kOfGroup<Tile>) {
       ElementD* const d = params.d + batch * params.batch_stride_d;
       if constexpr (Tile::kAlongN == Config::kDRowMajor || kPitch % 16 != 0) {
-        Slice::store_elements(buffer, d, params.ldd, end, first, lane);
+        Slice::store_elements(buffer, d, params.ldd, end, first, row, lane);
       } else {
-        Slice::store_vectors(buffer, d, params.ldd, end, first, lane);
+        Slice::store_vectors(buffer, d, params.ldd, end, first, row, lane);
       }
     } else if constexpr (Config::kTileNAtLaunch) {
       static_assert(kPitch % 16 == 0, "a buffer holds vectors");
       ElementD* const d = params.d + batch * params.batch_stride_d;
       if (!Config::kDRowMajor && first.m + kRows > end.m) {
-        Slice::store_elements(buffer, d, params.ldd, end, first, lane);
+        Slice::store_elements(buffer, d, params.ldd, end, first, row, lane);
       } else {
-        Slice::store_vectors(buffer, d, params.ldd, end, first, lane);
+        Slice::store_vectors(buffer, d, params.ldd, end, first, row, lane);
       }
     }
   }
 
-  /// Writes one slice from registers to a buffer. A thread's accumulators: rows t/4 and t/4 + 8, columns 2 * (t % 4) and the
-  /// next, in every group of 8 columns. staged: C lies in the buffer.
+  /// Writes a warp's rows of a slice, which begin at row m, from registers to a buffer. A thread's accumulators: rows t/4 and
+  /// t/4 + 8, columns 2 * (t % 4) and the next, in every group of 8 columns. staged: C lies in the buffer.
   template <bool kReadsSource, class TensorR, class Tile>
-  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Warp const& mine,
+  CUTE_DEVICE static void stage(TensorR const& sums, unsigned char* buffer, Params const& params, Part const& mine,
                                 Called const& functor, typename BesideTile::OfSlice const& lines, int m, int n,
                                 Tile const& tile, bool staged) {
     int const lane = mine.lane;
     alignas(16) ElementD source[kSliceN / 2] = {};
     if constexpr (kReadsSource && kPair == 1) {
       if (staged) {
-        Slice::get(source, buffer, lane);
+        Slice::get(source, buffer, mine.row, lane);
       } else {  // issue all loads before the first use
         auto const& from = tile.outputs(params);
         ElementD const* const c = from.c + tile.batch_d() * from.batch_stride_c;
@@ -394,24 +433,26 @@ struct Sm90EpilogueTma {
     beside.load(functor, mine.bounds, {m, n}, tile.batch, lane, staged);
     if constexpr (kStagesMatrix) {
       if (staged) {
-        Slice::get(source, buffer, lane);
+        Slice::get(source, buffer, mine.row, lane);
         CUTE_UNROLL
         for (int i = 0; i < kSliceN / 2; ++i) { functor.put(beside.elements[i], source[i]); }
       }
     }
     if (Called::kObserves && !beside.whole) {  // code of its own, which asks for each element whether it lies inside
-      put<kReadsSource>(sums, source, buffer, functor, beside, lane);
+      put<kReadsSource>(sums, source, buffer, functor, beside, mine.row, lane);
     } else {
-      put<kReadsSource>(sums, source, buffer, functor, beside.as_whole(), lane);
+      put<kReadsSource>(sums, source, buffer, functor, beside.as_whole(), mine.row, lane);
     }
   }
 
   /// Elements of D from registers to a buffer.
   template <bool kReadsSource, class TensorR, class Beside>
   CUTE_DEVICE static void put(TensorR const& sums, ElementD const (&source)[kSliceN / 2], unsigned char* buffer,
-                              Called const& functor, Beside const& beside, int lane) {
+                              Called const& functor, Beside const& beside, int row, int lane) {
     if constexpr (kPair == 2) {
-      put_pairs(sums, buffer, functor, beside, lane);
+      put_pairs(sums, buffer, functor, beside, row, lane);
+    } else if (kMayKeepIntegers<Functor> && !kReadsSource && keeps_integers(functor)) {
+      put_saturated(sums, buffer, row, lane);
     } else {
       CUTE_UNROLL
       for (int first = 0; first < kSliceN / 2; first += 4 * Slice::kGroups) {
@@ -421,7 +462,28 @@ struct Sm90EpilogueTma {
           int const at = first + i;
           out[i] = kReadsSource ? functor(sums(at), source[at], beside(at)) : functor(sums(at), beside(at));
         }
-        Slice::put(out, buffer, first * 2, lane);
+        Slice::put(out, buffer, row, first * 2, lane);
+      }
+    }
+  }
+
+  CUTE_DEVICE static bool keeps_integers(Called const& functor) {
+    if constexpr (kMayKeepIntegers<Functor>) {
+      return functor.keeps_integers();
+    } else {
+      return false;
+    }
+  }
+
+  template <class TensorR>
+  CUTE_DEVICE static void put_saturated(TensorR const& sums, unsigned char* buffer, int row, int lane) {
+    if constexpr (kMayKeepIntegers<Functor>) {
+      CUTE_UNROLL
+      for (int first = 0; first < kSliceN / 2; first += 4) {
+        alignas(16) ElementD out[2][2];
+        CUTE_UNROLL
+        for (int i = 0; i < 2; ++i) { saturate_pair(out[i], sums(first + i * 2), sums(first + i * 2 + 1)); }
+        Slice::put(reinterpret_cast<ElementD const(&)[4]>(out), buffer, row, first * 2, lane);
       }
     }
   }
@@ -430,11 +492,11 @@ struct Sm90EpilogueTma {
   /// exchange halves of their registers, which costs as much as these stores.
   template <class TensorR, class Beside>
   CUTE_DEVICE static void put_pairs(TensorR const& sums, unsigned char* buffer, Called const& functor, Beside const& beside,
-                                    int lane) {
+                                    int row, int lane) {
     CUTE_UNROLL
     for (int i = 0; i < kSliceN / 2; i += 2) {
       ElementD const element = functor(sums(i), sums(i + 1), beside(i), beside(i + 1));
-      *reinterpret_cast<ElementD*>(buffer + Slice::offset(lane / 4 + i / 2 % 2 * 8, i / 4 * 4 + lane % 4)) = element;
+      *reinterpret_cast<ElementD*>(buffer + Slice::offset(row + lane / 4 + i / 2 % 2 * 8, i / 4 * 4 + lane % 4)) = element;
     }
   }
 };
