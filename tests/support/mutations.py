@@ -24,6 +24,7 @@ from tests.support import (
     mutations_hopper,
     mutations_mma,
     mutations_packed,
+    mutations_slices,
     mutations_sparse,
     mutations_sparse_mma,
     mutations_tile_n,
@@ -98,6 +99,7 @@ _EPILOGUE = tuple(
     for name, spec, header, old, new, problem, seen in EPILOGUE_FAULTS
 )
 
+_SLICES = tuple(one(f"slices_{name}", *rest, where=(EMULATOR,)) for name, *rest in mutations_slices.FAULTS)
 _BEYOND_DENSE = tuple(
     one(f"beyond_{name}", *fault, "4096,4096,4104", seen, where=(EMULATOR,))
     for name, *fault, seen in (*mutations_beyond_dense.HOST_FAULTS, *mutations_beyond_dense.FAULTS)
@@ -109,6 +111,7 @@ MUTATIONS = (
     *mutations_hopper.FAULTS,
     *_REACH,
     *_EPILOGUE,
+    *_SLICES,
     *_FEW_ROWS,
     *_SCALE,
     *_SPARSE,
