@@ -150,8 +150,8 @@ class Epilogue:
     """How accumulators become D.
 
     slice: rows of D (columns, if D is M contiguous or stored by TMA) staged in shared memory at a time. pad: elements added to
-    a staged row to avoid bank conflicts of fragment stores. vector: elements of D per wide store. buffers: slices of a warp
-    that TMA stores may have in flight, 0 without TMA stores.
+    a staged row to avoid bank conflicts of fragment stores. vector: elements of D per wide store. buffers: slices of a
+    warpgroup that TMA stores may have in flight, 0 without TMA stores.
     operations: what is done to an accumulator, in order; () for alpha * accumulator + beta * C.
     """
 

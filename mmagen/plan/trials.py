@@ -102,13 +102,10 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     cycles, or 29,000 each of two tiles (sm90_tile_scheduler_split_k_workspace.cuh). In a cycle a CTA loads 56 bytes and
     multiplies 4096 bytes of A, each by one element of B.
     """
-    m, n, k = tile
+    m, n, _ = tile
 
     def long_enough(cycles: int, columns: int) -> int:
-        if splits:
-            return k * min(2 * splits + 1, _MOST_PARTS)
-        loaded = (m / cluster[1] + min(n, columns) / cluster[0]) * k * element_bytes / 56
-        return k * (int(cycles / max(loaded, m * n * k * element_bytes / 4096)) + 1)
+        return _long_enough(tile, cluster, element_bytes, splits, cycles, columns)
 
     whole = Problem(shape=(m * cluster[0], n * cluster[1], long_enough(16_000, n)))
     rows = m * cluster[0] - 3
@@ -127,6 +124,24 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
         beta=1.0,
     )
     return whole, ragged, odd
+
+
+def narrow_split_problems(
+    tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int, along_m: bool
+) -> tuple[Problem, ...]:
+    """For a launch that computes a part of each tile, `tile`: parts of K of two cluster tiles, next to each other along the mode
+    of D, M or N, in which the tile is smaller. Sums of the rest of a tile would be those of its neighbour."""
+    m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], _long_enough(tile, cluster, element_bytes, splits, 36_000, tile[1])
+    return (Problem(shape=(2 * m, n, k) if along_m else (m, 2 * n, k)),)
+
+
+def _long_enough(tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int, cycles: int, columns: int) -> int:
+    """A K that is split if a tile of so many columns must take so many cycles for that: see split_k_problems()."""
+    m, n, k = tile
+    if splits:
+        return k * min(2 * splits + 1, _MOST_PARTS)
+    loaded = (m / cluster[1] + min(n, columns) / cluster[0]) * k * element_bytes / 56
+    return k * (int(cycles / max(loaded, m * n * k * element_bytes / 4096)) + 1)
 
 
 def copied_problems(tile: Tile, element_bytes: int, majors: tuple[str, str, str]) -> tuple[Problem, ...]:

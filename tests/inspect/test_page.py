@@ -189,7 +189,7 @@ def test_operands_in_registers():
 
 def test_slices_of_the_epilogue():
     assert section(reported("sm80_gemm_f16_col_d")[1], "Epilogue")["staged"] == "3 slices of 32 columns, padded by 8 elements"
-    # 64 rows and 256 columns for each of two warpgroups, 16 x 64 at a time for each of their warps.
+    # 64 rows and 256 columns for each of two warpgroups, 64 x 64 at a time.
     assert section(reported("sm90_gemm_bf16_tn")[1], "Epilogue")["staged"].startswith(
         "4 slices per warpgroup, of 64 rows x 64 columns"
     )

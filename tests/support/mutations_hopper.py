@@ -300,7 +300,7 @@ FAULTS = (
         " + slice % kSlicesOfAtom * kSliceN};",
         "};",
         "64,128,64",
-        "a warp stores all of its slices over each other",
+        "a warpgroup stores all of its slices over each other",
     ),
     hopper(
         "d_coordinates_exchanged",

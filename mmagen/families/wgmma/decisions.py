@@ -17,7 +17,7 @@ from mmagen.spec.model import Layout, Spec
 ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
 EPILOGUE_BUFFERS = 2
-EPILOGUE_ROWS = 64  # of D that a warpgroup holds of one wgmma
+EPILOGUE_ROWS = 64  # of a wgmma, which one warpgroup holds
 SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
 BARRIER_BYTES = 1024
 MOST_DEFAULT_STAGES = 12

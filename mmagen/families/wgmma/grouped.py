@@ -286,5 +286,5 @@ def rows_of_page(plan: GemmPlan) -> list[pages.Row]:
     return [
         ("groups", SIZES[plan.scheduler.grouped]),
         ("work tiles", f"found on the device, by prefix sums over windows of {_LANES} groups; none for a group without rows"),
-        ("ends of groups", "slices of 64 rows that end behind a group are stored by threads, all others by TMA"),
+        ("ends of groups", "slices of 64 rows that end beyond a group are stored by threads, all others by TMA"),
     ]

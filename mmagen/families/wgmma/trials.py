@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmagen.families.wgmma.model import WgmmaGemmPlan
-from mmagen.plan.trials import cluster_problems, split_k_problems, stream_k_problems
+from mmagen.plan.trials import cluster_problems, narrow_split_problems, split_k_problems, stream_k_problems
 from mmagen.spec.model import Problem
 
 
@@ -12,5 +12,7 @@ def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
     scheduler, tile, cluster = plan.scheduler, plan.tile_of_d, plan.cluster_of_d
     found = cluster_problems(tile, cluster, plan.stages)
     if scheduler.workspace_splits is not None:
-        return (*split_k_problems(tile, cluster, plan.operands[1].element.bytes, scheduler.workspace_splits), *found)
+        sizes = tile, cluster, plan.operands[1].element.bytes, scheduler.workspace_splits
+        narrow = narrow_split_problems(*sizes, along_m=plan.swapped) if scheduler.tile_n else ()
+        return (*split_k_problems(*sizes), *narrow, *found)
     return (*stream_k_problems(tile, cluster), *found) if scheduler.shares_last_wave else found

@@ -15,8 +15,8 @@ struct SliceCoord {
   int m, n;
 };
 
-/// kRows, kColumns: of the slice. TMA moves it in boxes of kBoxRows rows, whose lines have at most 128 bytes. Functions that
-/// take `row` move a warp's 16 rows of the slice, from that one on.
+/// kRows, kColumns: of the slice. TMA moves it in boxes of kBoxRows rows, whose lines have at most 128 bytes. In put(),
+/// get() and what they call, `row` is the first of a warp's 16 rows of the slice.
 template <class Element, bool kRowMajor, int kRows, int kColumns>
 struct Sm90StagedSlice {
   static constexpr int kWarpRows = 16;
@@ -25,6 +25,7 @@ struct Sm90StagedSlice {
   static constexpr int kBoxBytes = kBoxRows * kColumns * int(sizeof(Element));
   static constexpr int kPitch = (kRowMajor ? kColumns : kBoxRows) * int(sizeof(Element));  // bytes of a line
   static_assert(kRows % kBoxRows == 0 && kBoxRows % kWarpRows == 0, "the rows of a warp lie in one box");
+  static_assert(kBoxBytes % (8 * kPitch) == 0, "a box begins where the swizzle repeats");
 
   /// Byte offset of an element in a buffer, with TMA's swizzle.
   CUTE_DEVICE static int offset(int row, int column) {

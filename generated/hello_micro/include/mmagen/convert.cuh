@@ -29,7 +29,7 @@ CUTE_DEVICE To convert(From x) {
   }
 }
 
-/// Two integers of 8 bits, the nearest to `first` and `second`: as convert<To>(float(...)) makes them.
+/// Saturates two integers to 8 bits. The results are those of convert<To>(float(x)).
 template <class To>
 CUTE_DEVICE void saturate_pair(To (&to)[2], int32_t first, int32_t second) {
   uint32_t pair;

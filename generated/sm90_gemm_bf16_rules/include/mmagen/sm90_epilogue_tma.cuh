@@ -58,7 +58,7 @@ struct Sm90EpilogueTma {
     Barrier of_buffer[Config::kConsumers * Config::kEpilogueBuffers];
   };
 
-  static constexpr int kRows = 64;  // of D in a warpgroup's accumulators: PTX ISA, "Register Fragments for wgmma"
+  static constexpr int kRows = 64;                       // of a wgmma, 16 in each warp: PTX ISA, "Register Fragments for wgmma"
   static constexpr int kPair = kSumsOfElement<Functor>;  // columns of sums for one of D
   static constexpr int kSliceN = Config::kSliceN;        // of sums
   static constexpr int kSliceD = kSliceN / kPair;        // of D
@@ -80,7 +80,7 @@ struct Sm90EpilogueTma {
   static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
   static_assert(Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
   static constexpr int kNamedBarrier = 8;  // + warpgroup; those below belong to schedules and tile schedulers
-  static_assert(kNamedBarrier + Config::kConsumers <= 16, "an SM has 16 named barriers for each CTA");
+  static_assert(kNamedBarrier + Config::kConsumers <= 16, "a CTA has 16 named barriers");
 
   /// If TMA cannot address D, all of it is stored element by element.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, int tile_n = Config::kTileN) {
@@ -134,7 +134,7 @@ struct Sm90EpilogueTma {
     BesideTile beside;    // of that tile, if it was
   };
 
-  /// Call once in every warp that stores, before the functions below. `warp`: among these warps.
+  /// Call in all warps of every consumer warpgroup, before the functions below: it has a barrier. `warp`: among these warps.
   CUTE_DEVICE static void init(Params const& params, SourceBarriers& barriers, int warp, int lane) {
     if (!params.tma_loads) { return; }
     if (warp % 4 == 0 && lane == 0) {
@@ -161,7 +161,7 @@ struct Sm90EpilogueTma {
     slices.begun = true;
     if (!loads_by_tma(params, functor)) { return; }
     if (mine.leads) { tma_store_wait<0>(); }  // the stores of the tile before have read the buffers
-    mine.sync();                              // and all warps, where they have stored a slice themselves
+    mine.sync();                              // all warps have read them, where they stored a slice themselves
     CUTE_UNROLL
     for (int i = 0; i < cute::min(kBuffers, kOfSplit); ++i) { load_slice(params, mine, tile, i, slices); }
   }
@@ -181,7 +181,7 @@ struct Sm90EpilogueTma {
   static constexpr int kMostTogether = 8;
 
   /// Stores this CTA's slices of an output tile; with split-K, `split` says which these are. `thread`: index within the
-  /// TiledMMA; `warp`: among all warps that store, for the buffers.
+  /// TiledMMA; `warp`: among all warps that store, for the buffers and the named barrier.
   /// TMA stores slices that are inside D; slices of a group's tile that end beyond the group are stored by the threads.
   template <class TensorRC, class Tile>
   CUTE_DEVICE static void store(Params const& params, SharedStorage& storage, SourceBarriers& barriers,
@@ -191,7 +191,7 @@ struct Sm90EpilogueTma {
     if (!slices.begun) { begin(params, storage, barriers, tile, split, thread, warp, slices); }
     slices.begun = false;
     Part const mine(params, storage, barriers, tile, split, thread, warp);
-    // Code of its own for most calls: the instructions between those of other calls would have to be fetched too.
+    // Most calls have code of their own, so that they need not fetch the instructions that only other calls execute.
     if (!loads_by_tma(params, functor) && !functor.reads_source() && tile.outputs(params).tma_end == INT_MAX) {
       store_slices<true>(params, mine, tCrC, tile, split, functor, slices);
     } else {
@@ -204,101 +204,14 @@ struct Sm90EpilogueTma {
   CUTE_DEVICE static void wait_for_stores() { tma_store_wait<0>(); }
 
  private:
-  /// kPlain: nothing is read for a slice, and TMA can address all of D.
-  template <bool kPlain, class TensorRC, class Tile, class Mine>
-  CUTE_DEVICE static void store_slices(Params const& params, Mine const& mine, TensorRC const& tCrC, Tile const& tile,
-                                       int split, Called const& functor, Slices& slices) {
-    using namespace cute;
-    bool const tma_loads = !kPlain && loads_by_tma(params, functor);
-    SliceCoord const of_d = {mine.bounds.m, mine.bounds.n / kPair};
-    auto const& to = tile.outputs(params);
-    int const lane = mine.lane;
-
-    each_slice(make_int_sequence<kSlices>{}, [&](auto slice) {
-      constexpr int kSlice = decltype(slice)::value;
-      constexpr int kPart = kSlice % kSlicesOfAtom;
-      constexpr int kN = kSlice / kSlicesOfAtom % kCountN;
-      constexpr int kM = kSlice / kSlicesOfAtom / kCountN;
-      if (kSlices > kOfSplit && kSlice / kOfSplit != split) { return; }
-      if (tma_loads && kSlice % kOfSplit > 0 && kSlice % kOfSplit + kBuffers - 1 < kOfSplit) {
-        if (mine.leads) { tma_store_wait<0>(); }  // the store of the slice before has read its buffer
-        mine.sync();
-        load_slice(params, mine, tile, kSlice % kOfSplit + kBuffers - 1, slices);
-      }
-      auto const [m, n] = mine.place(kSlice);
-      if (kSkipsOutside<Tile> && !mine.contains(m, n)) { return; }
-      auto const lines = slices.beside.of_slice(kM, kSlice % (kCountN * kSlicesOfAtom), lane);
-      unsigned const use = slices.stored++;
-      unsigned char* const buffer = mine.buffers + use % kBuffers * kSliceBytes;
-
-      Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
-      if (tma_loads) {
-        mine.barriers[use % kBuffers].wait(use / kBuffers % 2);
-        stage<!kStagesMatrix>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile,
-                              tma_loads_slice(params, mine, tile, m, n));
-      } else {
-        if (mine.leads) { tma_store_wait<kBuffers - 1>(); }  // the store from this buffer has read it
-        mine.sync();                                         // and all warps, where they have stored it themselves
-        if (!kPlain && functor.reads_source()) {
-          stage<true>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile, false);
-        } else {
-          stage<false>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile, false);
-        }
-      }
-      lines.finish(functor, mine.bounds, {m + mine.row, n}, tile.batch, lane);
-      fence_view_async_shared();
-      mine.sync();
-      int const column = n / kPair;  // of D
-      if (!kPlain && (Config::kDRowMajor ? column + kSliceD : m + kRows) > to.tma_end) {
-        Slice::store_elements(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, mine.row, lane);
-      } else if (!tma_stores<Tile>(params, of_d, m, column)) {
-        store_end_inside<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, mine.row, lane);
-      } else if (mine.leads) {
-        each_box(buffer, m, [&](unsigned char* box, int box_m) {
-          tma_store(&to.map_d, box, Config::kDRowMajor ? column : box_m, Config::kDRowMajor ? box_m : column, tile.batch_d());
-        });
-      }
-      if (mine.leads) { tma_store_commit(); }  // one group for each slice, an empty one if TMA did not store the slice
-    });
-  }
-
-  /// act(buffer, m) for each box of the slice in a buffer that begins at row m.
-  template <class Act>
-  CUTE_DEVICE static void each_box(unsigned char* buffer, int m, Act const& act) {
-    CUTE_UNROLL
-    for (int i = 0; i < Slice::kBoxes; ++i) { act(buffer + i * Slice::kBoxBytes, m + i * Slice::kBoxRows); }
-  }
-
   CUTE_DEVICE static void sync_warpgroup(int warp) {
     asm volatile("bar.sync %0, 128;" ::"r"(kNamedBarrier + warp / 4) : "memory");
-  }
-
-  template <class Tile>
-  static constexpr bool kOfGroup = Tile::kEndsInside;
-
-  /// Are slices outside D left out? TMA would clip them.
-  template <class Tile>
-  static constexpr bool kSkipsOutside = Tile::kEndsInside || Tile::kOwnMatrices || Config::kTileNAtLaunch;
-
-  /// Tiles of groups may begin anywhere, and groups may share lines of a second matrix.
-  static constexpr bool kStagesMatrix = Called::kStagesMatrix && !kOfGroup<typename Config::TileScheduler::Params::Coord>;
-
-  using BesideSlice = Sm90BesideSlice<Called, kSliceN, kStagesMatrix>;
-
-  /// The matrix that the tensor map for a second matrix addresses. A kernel writes that of a group; any matrix may stand here.
-  static FurtherTensor matrix_for_map(FurtherTensor const& matrix, GemmArguments<Config> const&) { return matrix; }
-  static FurtherTensor matrix_for_map(FurtherPointers const&, GemmArguments<Config> const& args) {
-    return {args.d, args.ldd, 0};
-  }
-
-  CUTE_DEVICE static bool loads_by_tma(Params const& params, Called const& functor) {
-    return params.tma_loads && (kStagesMatrix || functor.reads_source());
   }
 
   /// The part of a tile that one warpgroup has, for one of its threads.
   struct Part {
     int warp, lane;
-    int row;     // of a slice: the first that the thread's warp has
+    int row;     // the first row of a slice that the thread's warp has
     bool leads;  // the thread that calls TMA
     int first_m, first_n, first_slice;
     SliceCoord bounds;  // rows and columns from there on are not stored
@@ -332,6 +245,93 @@ struct Sm90EpilogueTma {
     }
     CUTE_DEVICE bool contains(int m, int n) const { return m < bounds.m && n < bounds.n; }
   };
+
+  /// kPlain: C is not read, TMA loads nothing for a slice, and it can address all of D.
+  template <bool kPlain, class TensorRC, class Tile>
+  CUTE_DEVICE static void store_slices(Params const& params, Part const& mine, TensorRC const& tCrC, Tile const& tile,
+                                       int split, Called const& functor, Slices& slices) {
+    using namespace cute;
+    bool const tma_loads = !kPlain && loads_by_tma(params, functor);
+    SliceCoord const of_d = {mine.bounds.m, mine.bounds.n / kPair};
+    auto const& to = tile.outputs(params);
+    int const lane = mine.lane;
+
+    each_slice(make_int_sequence<kSlices>{}, [&](auto slice) {
+      constexpr int kSlice = decltype(slice)::value;
+      constexpr int kPart = kSlice % kSlicesOfAtom;
+      constexpr int kN = kSlice / kSlicesOfAtom % kCountN;
+      constexpr int kM = kSlice / kSlicesOfAtom / kCountN;
+      if (kSlices > kOfSplit && kSlice / kOfSplit != split) { return; }
+      if (tma_loads && kSlice % kOfSplit > 0 && kSlice % kOfSplit + kBuffers - 1 < kOfSplit) {
+        if (mine.leads) { tma_store_wait<0>(); }  // the store of the slice before has read its buffer
+        mine.sync();
+        load_slice(params, mine, tile, kSlice % kOfSplit + kBuffers - 1, slices);
+      }
+      auto const [m, n] = mine.place(kSlice);
+      if (kSkipsOutside<Tile> && !mine.contains(m, n)) { return; }
+      auto const lines = slices.beside.of_slice(kM, kSlice % (kCountN * kSlicesOfAtom), lane);
+      unsigned const use = slices.stored++;
+      unsigned char* const buffer = mine.buffers + use % kBuffers * kSliceBytes;
+
+      Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
+      if (tma_loads) {
+        mine.barriers[use % kBuffers].wait(use / kBuffers % 2);
+        stage<!kStagesMatrix>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile,
+                              tma_loads_slice(params, mine, tile, m, n));
+      } else {
+        if (mine.leads) { tma_store_wait<kBuffers - 1>(); }  // the store from this buffer has read it
+        mine.sync();                                         // all warps have read it, where they stored it themselves
+        if (!kPlain && functor.reads_source()) {
+          stage<true>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile, false);
+        } else {
+          stage<false>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile, false);
+        }
+      }
+      lines.finish(functor, mine.bounds, {m + mine.row, n}, tile.batch, lane);
+      fence_view_async_shared();
+      mine.sync();
+      int const column = n / kPair;  // of D
+      if (!kPlain && (Config::kDRowMajor ? column + kSliceD : m + kRows) > to.tma_end) {
+        Slice::store_elements(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, mine.row, lane);
+      } else if (!tma_stores<Tile>(params, of_d, m, column)) {
+        store_end_inside<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, mine.row, lane);
+      } else if (mine.leads) {
+        each_box(buffer, m, [&](unsigned char* box, int box_m) {
+          tma_store(&to.map_d, box, Config::kDRowMajor ? column : box_m, Config::kDRowMajor ? box_m : column, tile.batch_d());
+        });
+      }
+      if (mine.leads) { tma_store_commit(); }  // one group for each slice, an empty one if TMA did not store the slice
+    });
+  }
+
+  /// act(buffer, m) for each box of the slice in a buffer that begins at row m.
+  template <class Act>
+  CUTE_DEVICE static void each_box(unsigned char* buffer, int m, Act const& act) {
+    CUTE_UNROLL
+    for (int i = 0; i < Slice::kBoxes; ++i) { act(buffer + i * Slice::kBoxBytes, m + i * Slice::kBoxRows); }
+  }
+
+  template <class Tile>
+  static constexpr bool kOfGroup = Tile::kEndsInside;
+
+  /// Are slices outside D left out? TMA would clip them.
+  template <class Tile>
+  static constexpr bool kSkipsOutside = Tile::kEndsInside || Tile::kOwnMatrices || Config::kTileNAtLaunch;
+
+  /// Tiles of groups may begin anywhere, and groups may share lines of a second matrix.
+  static constexpr bool kStagesMatrix = Called::kStagesMatrix && !kOfGroup<typename Config::TileScheduler::Params::Coord>;
+
+  using BesideSlice = Sm90BesideSlice<Called, kSliceN, kStagesMatrix>;
+
+  /// The matrix that the tensor map for a second matrix addresses. A kernel writes that of a group; any matrix may stand here.
+  static FurtherTensor matrix_for_map(FurtherTensor const& matrix, GemmArguments<Config> const&) { return matrix; }
+  static FurtherTensor matrix_for_map(FurtherPointers const&, GemmArguments<Config> const& args) {
+    return {args.d, args.ldd, 0};
+  }
+
+  CUTE_DEVICE static bool loads_by_tma(Params const& params, Called const& functor) {
+    return params.tma_loads && (kStagesMatrix || functor.reads_source());
+  }
 
   /// Loads slice i of those that this CTA stores to the next buffer, which no store reads any more. If the threads will load
   /// the slice, the barrier completes at once, so that each slice is one phase of its buffer's barrier.

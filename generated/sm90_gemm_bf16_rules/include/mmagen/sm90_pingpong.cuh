@@ -17,6 +17,7 @@ struct Sm90Pingpong {
   static_assert(!TileScheduler::kSharesTiles, "a turn is a whole output tile");
   static_assert(Config::kConsumers >= 2, "taking turns needs two warpgroups");
   static constexpr int kSeen = 3;  // + warpgroup: a named barrier of each; stream-K and parts of K have 1 and 2
+  static_assert(kSeen + Config::kConsumers <= Epilogue::kNamedBarrier, "from there on they belong to the epilogue");
   static_assert(Config::kThreads == 128 * (Config::kConsumers + 1), "one more warpgroup loads");
 
   CUTE_DEVICE static void run(Sm90Params<Config> const& params, Sm90SharedStorage<Config>& storage) {

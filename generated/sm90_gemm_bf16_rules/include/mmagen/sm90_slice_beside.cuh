@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// What a functor reads and reduces for a slice of 16 rows of a warp's accumulators. Thread t holds rows t/4 and t/4 + 8,
+// What a functor reads and reduces for a warp's 16 rows of a slice of accumulators. Thread t holds rows t/4 and t/4 + 8,
 // columns 2 * (t % 4) and the next, in every group of 8 columns.
 #pragma once
 

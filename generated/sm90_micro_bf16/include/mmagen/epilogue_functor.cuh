@@ -72,6 +72,10 @@ struct SumsOfElement<Functor, std::void_t<decltype(Functor::kSumsOfElement)>>
 
 }  // namespace detail
 
+/// Sums that make one element of D: 1, or 2 neighbours of a row, so that D has half as many columns.
+template <class Functor>
+inline constexpr int kSumsOfElement = detail::SumsOfElement<Functor>::value;
+
 namespace detail {
 
 template <class Functor, class = void>
@@ -82,13 +86,9 @@ struct MayKeepIntegers<Functor, std::void_t<decltype(Functor::kMayKeepIntegers)>
 
 }  // namespace detail
 
-/// May elements of D be sums that are only saturated? Then the functor says for each call whether they are (keeps_integers()).
+/// Can an element of D be its sum, only saturated? Then the functor says for each call whether it is: keeps_integers().
 template <class Functor>
 inline constexpr bool kMayKeepIntegers = detail::MayKeepIntegers<Functor>::value;
-
-/// Sums that make one element of D: 1, or 2 neighbours of a row, so that D has half as many columns.
-template <class Functor>
-inline constexpr int kSumsOfElement = detail::SumsOfElement<Functor>::value;
 
 /// Adapts a functor to the calls that the epilogues make.
 template <class Functor, bool = detail::ReadsBeside<Functor>::value>
