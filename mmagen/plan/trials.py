@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import ProductPlan
@@ -103,10 +104,7 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     multiplies 4096 bytes of A, each by one element of B.
     """
     m, n, _ = tile
-
-    def long_enough(cycles: int, columns: int) -> int:
-        return _long_enough(tile, cluster, element_bytes, splits, cycles, columns)
-
+    long_enough = partial(_long_enough, tile, cluster, element_bytes, splits)
     whole = Problem(shape=(m * cluster[0], n * cluster[1], long_enough(16_000, n)))
     rows = m * cluster[0] - 3
     ragged = Problem(shape=(rows, 37, long_enough(36_000, 37) + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
@@ -129,8 +127,9 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
 def narrow_split_problems(
     tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int, along_m: bool
 ) -> tuple[Problem, ...]:
-    """For a launch that computes a part of each tile, `tile`: parts of K of two cluster tiles, next to each other along the mode
-    of D, M or N, in which the tile is smaller. Sums of the rest of a tile would be those of its neighbour."""
+    """For a launch with tile_n: two cluster tiles side by side along the mode of D that tile_n shortens, with several parts of K.
+    Partial sums of a whole tile would overwrite those of the next tile. tile: as the launch computes it. along_m: with swapped
+    operands tile_n shortens M."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], _long_enough(tile, cluster, element_bytes, splits, 36_000, tile[1])
     return (Problem(shape=(2 * m, n, k) if along_m else (m, 2 * n, k)),)
 

@@ -30,7 +30,7 @@ CUTE_DEVICE To convert(From x) {
 
 /// Saturates two integers to 8 bits. The results are those of convert<To>(float(x)).
 template <class To>
-CUTE_DEVICE void saturate_pair(To (&to)[2], int32_t first, int32_t second) {
+CUTE_DEVICE void saturate_pair(To* to, int32_t first, int32_t second) {
   uint32_t pair;
   if constexpr (cuda::std::is_same_v<To, int8_t>) {
     asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(pair) : "r"(second), "r"(first));

@@ -160,7 +160,7 @@ struct Sm90EpilogueTma {
     slices.begun = true;
     if (!loads_by_tma(params, functor)) { return; }
     if (mine.leads) { tma_store_wait<0>(); }  // the stores of the tile before have read the buffers
-    mine.sync();                              // all warps have read them, where they stored a slice themselves
+    mine.sync();                              // so have threads that stored slices themselves
     CUTE_UNROLL
     for (int i = 0; i < cute::min(kBuffers, kOfSplit); ++i) { load_slice(params, mine, tile, i, slices); }
   }
@@ -279,7 +279,7 @@ struct Sm90EpilogueTma {
                               tma_loads_slice(params, mine, tile, m, n));
       } else {
         if (mine.leads) { tma_store_wait<kBuffers - 1>(); }  // the store from this buffer has read it
-        mine.sync();                                         // all warps have read it, where they stored it themselves
+        mine.sync();                                         // so have threads that stored the slice themselves
         if (!kPlain && functor.reads_source()) {
           stage<true>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile, false);
         } else {
@@ -450,9 +450,13 @@ struct Sm90EpilogueTma {
                               Called const& functor, Beside const& beside, int row, int lane) {
     if constexpr (kPair == 2) {
       put_pairs(sums, buffer, functor, beside, row, lane);
-    } else if (kMayKeepIntegers<Functor> && !kReadsSource && keeps_integers(functor)) {
-      put_saturated(sums, buffer, row, lane);
     } else {
+      if constexpr (kMayKeepIntegers<Functor> && !kReadsSource) {
+        if (functor.keeps_integers()) {
+          put_saturated(sums, buffer, row, lane);
+          return;
+        }
+      }
       CUTE_UNROLL
       for (int first = 0; first < kSliceN / 2; first += 4 * Slice::kGroups) {
         alignas(16) ElementD out[4 * Slice::kGroups];
@@ -466,24 +470,15 @@ struct Sm90EpilogueTma {
     }
   }
 
-  CUTE_DEVICE static bool keeps_integers(Called const& functor) {
-    if constexpr (kMayKeepIntegers<Functor>) {
-      return functor.keeps_integers();
-    } else {
-      return false;
-    }
-  }
-
+  /// The same where elements of D are sums that are only saturated.
   template <class TensorR>
   CUTE_DEVICE static void put_saturated(TensorR const& sums, unsigned char* buffer, int row, int lane) {
-    if constexpr (kMayKeepIntegers<Functor>) {
+    CUTE_UNROLL
+    for (int first = 0; first < kSliceN / 2; first += 4) {
+      ElementD out[4];
       CUTE_UNROLL
-      for (int first = 0; first < kSliceN / 2; first += 4) {
-        alignas(16) ElementD out[2][2];
-        CUTE_UNROLL
-        for (int i = 0; i < 2; ++i) { saturate_pair(out[i], sums(first + i * 2), sums(first + i * 2 + 1)); }
-        Slice::put(reinterpret_cast<ElementD const(&)[4]>(out), buffer, row, first * 2, lane);
-      }
+      for (int i = 0; i < 4; i += 2) { saturate_pair(out + i, sums(first + i), sums(first + i + 1)); }
+      Slice::put(out, buffer, row, first * 2, lane);
     }
   }
 

@@ -43,7 +43,7 @@ struct Sm90BesideTile {
   typename Called::Row rows[kSlicesM][OfSlice::kRows];
   typename Called::Column columns[kSlicesN][kOfLane][2];
 
-  /// The first row of each slice along M: row_of(i); the first column of each along N: column_of(i).
+  /// The warp's first row of each slice along M: row_of(i); the first column of each along N: column_of(i).
   template <class RowOf, class ColumnOf>
   CUTE_DEVICE void load(Called const& functor, SliceCoord const& end, RowOf const& row_of, ColumnOf const& column_of, int batch,
                         int lane) {
@@ -87,7 +87,7 @@ struct Sm90BesideSlice {
   Sm90BesideLines<Called, kSliceN> const& lines;
   typename Called::Element elements[kSliceN / 2] = {};
   int rows_left = 0, columns_left = 0;  // from the thread's first ones
-  bool whole = true;                    // do all elements of the slice lie inside?
+  bool whole = true;                    // do all elements of the warp's rows of the slice lie inside?
 
   /// others: of all second matrices but the one that TMA has loaded.
   CUTE_DEVICE void load(Called const& functor, SliceCoord const& end, SliceCoord const& first, int batch, int lane,
