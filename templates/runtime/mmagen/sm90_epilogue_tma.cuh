@@ -224,7 +224,7 @@ struct Sm90EpilogueTma {
           lane(thread % 32),
           row(thread % 128 / 32 * Slice::kWarpRows),
           leads(thread % 128 == 0),
-          first_slice(split * kOfSplit),
+          first_slice(kSlices > kOfSplit ? split * kOfSplit : 0),
           bounds{tile.end_m(params.m), tile.end_n(params.n)},
           buffers(storage.d + warp / 4 * kBuffers * kSliceBytes),
           barriers(source.of_buffer + warp / 4 * kBuffers) {
