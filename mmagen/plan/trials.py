@@ -200,10 +200,11 @@ def block_problems() -> tuple[Problem, ...]:
 
 
 def unaligned_problems(tile: Tile, major: str) -> tuple[Problem, ...]:
-    """Lines of A or B that TMA cannot address, beside a C and a D that it can. tile: of D; major: the contiguous mode of D."""
+    """Lines of A or B that TMA cannot address, beside a C and a D that it can: where C is read, and where it is not. tile: of D;
+    major: the contiguous mode of D."""
     m, n, k = tile
     rows, columns = (max(m - 15, 1), n) if major == "N" else (m, max(n - 14, 2))  # an even N: columns may be gated in pairs
-    return (Problem(shape=(rows, columns, k + 1), beta=1.0),)
+    return tuple(Problem(shape=(rows, columns, k + 1), beta=beta) for beta in (1.0, 0.0))
 
 
 def cluster_problems(tile: Tile, cluster: tuple[int, int], stages: int) -> tuple[Problem, ...]:

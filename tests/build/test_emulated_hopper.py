@@ -44,7 +44,7 @@ FAULTS = {
     "no fence after init": (TURNS, r"fence\.mbarrier_init[^;]*;", None, "proxy_fence"),
     "no barrier after init": (TURNS, CLUSTER, 0, "mbarrier"),
     "stores are not waited for": (TURNS, r"cp\.async\.bulk\.wait_group\.read[^;]*;", None, "async_race"),
-    "no warp barrier before a store": (TURNS, r"bar\.warp\.sync[^;]*;", None, "shared_race"),
+    "no barrier of a warpgroup before a store": (TURNS, r"bar\.sync %r\d+, 128;", None, "shared_race"),
     "the producer keeps its registers": (TURNS, r"setmaxnreg\.dec[^;]*;", None, "deadlock"),
     "no barrier before sums are given": (SPLIT, CLUSTER, 1, "async_race"),
     "no barrier after sums are given": (SPLIT, CLUSTER, 2, "shared_race"),
@@ -106,13 +106,14 @@ def test_ptx_that_lacks_something_is_found_out(name, work):
 
 
 def test_slices_that_tma_cannot_store_are_counted_as_those_that_it_can(work):
-    """Of the four slices of a row the first is TMA's, the others end within 16 bytes; the third has the first one's buffer."""
+    """Of the four slices of a row the first is TMA's, the others end within 16 bytes; the third has the first one's buffer. Such
+    a D is stored by the second copy of the code, whose second group, an empty one, is left out."""
     task = replace(work(TURNS)[0], problem=Problem(shape=(64, 73, 65), ld_pad=7), distribution="small_int")
     (record,) = run_task(task).records
     assert record["disposition"] == "passed" and not record["details"]["findings"], record
     groups = list(re.finditer(r"cp\.async\.bulk\.commit_group;", task.ptx.text))
-    third = groups[2]
-    assert len(groups) == 5 and "async_race" in _found(task, task.ptx.text[: third.start()] + task.ptx.text[third.end() :])
+    second = groups[4 + 1]
+    assert len(groups) == 8 and "async_race" in _found(task, task.ptx.text[: second.start()] + task.ptx.text[second.end() :])
 
 
 def test_no_wait_can_be_left_out(work):
@@ -192,7 +193,7 @@ def test_tensor_maps_describe_the_matrices(work):
     assert line.box == (64, 1, 1), "one row of A, which a CTA sends that has no row of the matrix"
     for edge, whole in ((edge_a, a), (line, a), (edge_b, b)):
         assert (edge.extents, edge.strides, edge.swizzle) == (whole.extents, whole.strides, whole.swizzle)
-    assert d.extents == (200, 300, 3) and d.box[1] == 16
+    assert d.extents == (200, 300, 3) and d.box == (64, 64, 1)
 
 
 def test_few_rows_are_read_as_few(work):

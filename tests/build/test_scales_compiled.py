@@ -64,7 +64,6 @@ RACES = {
         r"mbarrier.arrive.shared::cta.b64 _, \1;",
         "cp_async_unwaited",
     ),
-    "no warp waits for its lanes before it releases scales": (r"bar\.warp\.sync[^;]*;", "", "shared_race"),
     "no wait for the grid before": (r"griddepcontrol\.wait;", "", "grid_dependency"),
 }
 

@@ -282,10 +282,7 @@ class Mbarriers:
         """Lanes test whether a phase has completed: that of a parity, or of a state that arrive returned. Returns bool[n]
         twice: for which it has, and for which the result is false although it has; the others wait."""
         ended, failed = np.zeros(len(lanes), dtype=bool), np.zeros(len(lanes), dtype=bool)
-        groups: dict[tuple[Place, int], list[int]] = {}
-        for n, (place, phase) in enumerate(zip(self.places(lanes, where), phases.tolist(), strict=True)):
-            groups.setdefault((place, phase), []).append(n)
-        for (place, phase), members in groups.items():
+        for (place, phase), members in self._alike(lanes, where, phases):
             who = lanes[members]
             barrier = self.usable(i, int(who[0]), place)
             if barrier is None:
@@ -301,6 +298,17 @@ class Mbarriers:
                 failed[members], ended[members] = fails, ~fails
                 self._pass(i, who[~fails], place, barrier, wanted)
         return ended, failed
+
+    def _alike(self, lanes: Indices, where: Indices, phases: Values) -> list[tuple[tuple[Place, int], Indices]]:
+        """Which of these lanes (at least one) test the same phase of the same mbarrier: int64 indices, ascending, for each such
+        phase in the order of its first lane. Mostly these are neighbours, so that lanes are compared in arrays."""
+        ctas, offsets = owners(self._lanes, lanes, where)
+        differs = (np.diff(ctas) != 0) | (np.diff(offsets) != 0) | (phases[1:] != phases[:-1])
+        runs: dict[tuple[Place, int], list[Indices]] = {}
+        for run in np.split(np.arange(len(lanes)), np.flatnonzero(differs) + 1):
+            first = run[0]
+            runs.setdefault(((int(ctas[first]), int(offsets[first])), int(phases[first])), []).append(run)
+        return [(key, np.concatenate(of_key)) for key, of_key in runs.items()]
 
     def _fails(self, i: Instruction, lanes: Indices, place: Place, wanted: int) -> Mask:
         """bool[n]: for which lanes a test of a phase that has completed is false, as it may be for threads that do not know of
