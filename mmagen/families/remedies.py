@@ -14,6 +14,7 @@ from mmagen.spec.yaml_text import Document, decode
 
 # Mending one fault may show another, which the first had hidden.
 _MOST_STEPS = 16
+_WIDTH = 110  # columns of a line, of several
 _ESSENTIAL = ("mmagen", "name", "kernel", "atom", "tile")
 
 # The keys of a spec to set; ABSENT for those to leave out.
@@ -51,16 +52,17 @@ def accepted_changes(data: bytes | str, file: str) -> Changes | None:
 
 
 def as_yaml(changes: Changes) -> str:
-    """The changes as lines of a spec."""
-    # A list, because a scalar on its own is followed by the end of the document.
-    written = {
-        key: yaml.safe_dump([value], default_flow_style=True, width=10**6).strip()[1:-1]
-        for key, value in changes.items()
-        if value is not ABSENT
-    }
-    lines = [f"{key}: {value}" for key, value in written.items()]
+    """The changes as lines of a spec: one for each key, but several for a list of mappings, such as configs."""
+    lines = [_lines_of(key, value) for key, value in changes.items() if value is not ABSENT]
     absent = [key for key, value in changes.items() if value is ABSENT]
     return "\n".join([*lines, *([f"# without {', '.join(absent)}"] if absent else [])])
+
+
+def _lines_of(key: str, value: Any) -> str:
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return yaml.safe_dump({key: value}, sort_keys=False, default_flow_style=None, width=_WIDTH).rstrip()
+    # A list, because a scalar on its own is followed by the end of the document.
+    return f"{key}: {yaml.safe_dump([value], default_flow_style=True, width=10**6).strip()[1:-1]}"
 
 
 def _dumped(value: dict[str, Any]) -> str:

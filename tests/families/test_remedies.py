@@ -172,6 +172,15 @@ def test_what_is_no_spec_is_not_mended():
     assert accepted_changes("- 1", "g.yaml") is None
 
 
+def test_configs_are_written_one_after_the_other():
+    costs = {f"coefficient_{i}": 0.123456789 for i in range(9)}
+    configs = [{"name": "b", "tile": [128, 128, 64]}, {"name": "a", "when": {"m": [1, 16]}, "cost": costs}]
+    lines = as_yaml({"stages": 2, "configs": configs}).splitlines()
+    assert lines[:6] == ["stages: 2", "configs:", "- name: b", "  tile: [128, 128, 64]", "- name: a", "  when:"]
+    assert len(lines) > 8 and max(map(len, lines)) <= 120
+    assert yaml.safe_load("\n".join(lines)) == {"stages": 2, "configs": configs}
+
+
 def test_lines_are_yaml_of_one_line_each():
     lines = as_yaml({"stages": 2, "tile": [1, 2, 3], "bias": ABSENT, "epilogue": {"out": None}, "name": "g"})
     assert lines.splitlines() == ["stages: 2", "tile: [1, 2, 3]", "epilogue: {out: null}", "name: g", "# without bias"]
