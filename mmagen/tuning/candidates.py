@@ -14,7 +14,7 @@ from mmagen.plan.model import LaunchShape
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
 from mmagen.spec.kernel import CONFIG_KEYS, Config
-from mmagen.spec.model import Problem, Spec
+from mmagen.spec.model import Spec
 from mmagen.tuning.kernels import AT_LAUNCH, as_configs, decides_at_launch, suffix
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.select import select
@@ -191,17 +191,16 @@ def guess(plan: GemmPlan, machine: Machine) -> Cost:
 
 def prune(
     found: Sequence[Candidate],
-    problems: Sequence[Problem],
+    calls: Sequence[Call],
     machine: Machine,
     most: int,
     weights: Mapping[Call, float] | None = None,
 ) -> list[Candidate]:
     """At most `most` of them: the spec's own first, then those with which the fastest, by the guess, is closest to the fastest of
-    all on the problems. Half of these are launches of kernels of several widths, if there are such, since the guess says little
+    all on the calls. Half of these are launches of kernels of several widths, if there are such, since the guess says little
     of the difference of a few percent between both kinds. weights: how much each call counts."""
     chosen = [one.name for one in found if one.own][:most]
     others = [one for one in found if one.name not in chosen] if len(chosen) < most else []
-    calls = [Call.of(found[0].plan, problem) for problem in problems]  # the same for all candidates of a spec
     times = {}
     for one in others:
         us = estimate.times_of_calls(one.plan, guess(one.plan, machine), calls)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -32,13 +32,15 @@ Times = Mapping[str, Mapping[Call, float]]
 @dataclass(frozen=True)
 class Measured:
     """What a library is made from. tried: candidates. times: seconds by their names, of those with enough problems. baselines:
-    seconds by BASELINES. weights: how much each problem counts. problems: of each call."""
+    seconds by BASELINES. weights: how much each problem counts. problems: of each call. copied: calls whose times include copies of
+    operands."""
 
     tried: Mapping[str, Candidate]
     times: Times
     baselines: Times
     weights: Mapping[Call, float]
     problems: Mapping[Call, Problem]
+    copied: Collection[Call]
     machine: Machine
     site: Site
 
@@ -49,14 +51,15 @@ class Measured:
         baselines: Times,
         weights: Mapping[Call, float],
         problems: Mapping[Call, Problem],
+        copied: Collection[Call],
         machine: Machine,
         site: Site,
     ) -> Measured:
         """by_candidate: seconds by name. Raises UsageError if too little was measured."""
-        times = {name: own for name, own in by_candidate.items() if len(own) >= LEAST_PROBLEMS}
+        times = enough(by_candidate, copied)
         if not times:
             raise UsageError(f"too little was measured for a library: no configuration on {LEAST_PROBLEMS} problems or more")
-        return Measured({one.name: one for one in tried}, times, baselines, weights, problems, machine, site)
+        return Measured({one.name: one for one in tried}, times, baselines, weights, problems, copied, machine, site)
 
     @property
     def calls(self) -> list[Call]:
@@ -88,27 +91,42 @@ class Made:
 
 def made_of(measured: Measured, times: Times, most: int) -> Made:
     """The library of at most `most` kernels, selected by these times alone and fitted to them."""
-    enough = {name: own for name, own in times.items() if len(own) >= LEAST_PROBLEMS}
-    every = {name: measured.kernel(name) for name in enough}
-    of_tile = {name: measured.tile(name) for name in enough}
-    costs = fit(every, enough, of_tile)
+    times = enough(times, measured.copied)
+    every = {name: measured.kernel(name) for name in times}
+    costs = _fitted(measured, every, times)
     predicted = {
-        name: {call: time_us(costs[name], terms(kernel.shape, kernel.ctas, call)) for call in enough[name]}
+        name: {call: time_us(costs[name], terms(kernel.shape, kernel.ctas, call)) for call in times[name]}
         for name, kernel in every.items()
     }
     chosen = select(
-        enough,
+        times,
         most,
         measured.baselines[BASELINES[-1]],
         predicted,
-        {name: measured.tried[name].kernel for name in enough},
+        {name: measured.tried[name].kernel for name in times},
         weights=measured.weights,
-        known=[name for name in enough if measured.tried[name].own],
+        known=[name for name in times if measured.tried[name].own],
     )
-    chosen = of_one_width(chosen, measured.tried, enough)
+    chosen = of_one_width(chosen, measured.tried, times)
     kernels = {name: every[name] for name in chosen}
-    of_chosen = {name: enough[name] for name in chosen}
-    return Made(kernels, refine(kernels, fit(kernels, of_chosen, of_tile), of_chosen, measured.weights))
+    of_chosen = {name: times[name] for name in chosen}
+    return Made(kernels, _refined(measured, kernels, of_chosen))
+
+
+def enough(times: Times, copied: Collection[Call]) -> Times:
+    """Those of configs that were measured on enough problems for their coefficients."""
+    return {name: own for name, own in times.items() if sum(call not in copied for call in own) >= LEAST_PROBLEMS}
+
+
+def _fitted(measured: Measured, kernels: Mapping[str, Kernel], times: Times) -> dict[str, Cost]:
+    """Coefficients of these kernels. Times that include copies say nothing of a kernel alone."""
+    alone = {name: {call: s for call, s in times[name].items() if call not in measured.copied} for name in kernels}
+    return fit(kernels, alone, {name: measured.tile(name) for name in kernels})
+
+
+def _refined(measured: Measured, kernels: Mapping[str, Kernel], times: Times) -> dict[str, Cost]:
+    """The same, so that the least predicted time loses less. Copies add the same to each time, and change no choice."""
+    return refine(kernels, _fitted(measured, kernels, times), times, measured.weights)
 
 
 def of_one_width(chosen: Sequence[str], tried: Mapping[str, Candidate], times: Times) -> list[str]:
@@ -135,7 +153,7 @@ def held_out(measured: Measured, most: int) -> dict[Call, float]:
     for fold in np.array_split(order, _FOLDS):
         out = {calls[i] for i in fold}
         others = measured.only([call for call in calls if call not in out])
-        if not any(len(own) >= LEAST_PROBLEMS for own in others.values()):
+        if not enough(others, measured.copied):
             continue  # each candidate was measured on a few of the calls
         made = made_of(measured, others, most)
         for call in out:
@@ -200,7 +218,6 @@ def compared(measured: Measured, selected: Mapping[Call, float], known: Mapping[
 def figures_of(made: Made, measured: Measured) -> list[tuple[str, str]]:
     """How good the choice is, on the problems of the fit and on others, and how it compares with cuBLASLt."""
     times = {name: measured.times[name] for name in made.kernels}
-    of_tile = {name: measured.tile(name) for name in made.kernels}
     names = list(made.kernels)
     calls = [call for call in times[names[0]] if all(call in times[name] for name in names)]
     if not calls:
@@ -211,7 +228,7 @@ def figures_of(made: Made, measured: Measured) -> list[tuple[str, str]]:
     if len(calls) >= 2 * _FOLDS and len(names) > 1:
 
         def fitted(part: Times) -> dict[str, Cost]:
-            return refine(made.kernels, fit(made.kernels, part, of_tile), part, measured.weights)
+            return _refined(measured, made.kernels, part)
 
         held = cross_validated(made.kernels, times, _FOLDS, 0, fitted)
         figures.append((f"the same, problems held out ({_FOLDS} folds)", Ratios(held.tolist(), weights).text))

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
+from mmagen import families
 from mmagen.build.build import build
 from mmagen.build.job import BuildResult
 from mmagen.core.errors import BuildError, UsageError
@@ -23,10 +25,10 @@ from mmagen.generate.render import render
 from mmagen.generate.write import write
 from mmagen.plan.cost import Call, element_bytes
 from mmagen.plan.plans import GemmPlan
-from mmagen.plan.reach import Paths
 from mmagen.spec.model import Problem, Spec
 from mmagen.toolchain.model import Toolchain
 from mmagen.tuning import database, outcome
+from mmagen.tuning.calls import ONE_KERNEL, Calls
 from mmagen.tuning.candidates import Candidate, candidates, compiled_together, guess, library_of, offered, prune
 from mmagen.tuning.database import Contents, Site, Writer
 from mmagen.tuning.measure import BASELINES, Machine, Record, Session, Settings
@@ -50,7 +52,6 @@ _FIT_S, _FIT_EACH_S = 10.0, 0.4
 _COMPILE_S = 47 * 16 / 40
 _MEASURE_S = (200 - 35 * _COMPILE_S / 16) / 35 / 247
 _LEAST_TRIED = 8
-_ONE_KERNEL = "TMA cannot address their operands, and all configurations compute such problems by the same kernel"
 _SLOW_CLOCK = 0.75  # of the highest clock of a run
 
 
@@ -107,17 +108,17 @@ def tune(
     known = database.read(base)
     site = _site(toolchain) if options.measure else database.site_of(known, base)
     found = list(candidates(spec))
-    sizes = element_bytes(found[0].plan)
+    sizes, calls = element_bytes(found[0].plan), Calls(cast("GemmPlan", families.plan(spec)))  # what can be tuned is a gemm
     named = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
-    problems = _distinguishing(found[0].plan, named, options.problems)
+    problems = calls.distinguishing(named, options.problems)
     random.Random(options.settings.seed).shuffle(problems)  # what a budget leaves out is then a random part
     multiprocessors = toolchain.gpus[0].multiprocessors if toolchain.gpus else None
     machine = Machine(multiprocessors or _MULTIPROCESSORS, {})  # the same in every run, as the candidates then are
     heuristics = Heuristics(found[0].plan, site.device) if options.source == "nvidia" else None
-    tried = compiled_together(_tried(found, problems, machine, options, known, site, heuristics))
+    tried = compiled_together(_tried(found, problems, calls, machine, options, known, site, heuristics))
     say(f"{len(found)} legal configurations, {len(tried)} of them to measure on {len(problems)} problems; {site.device}")
     digests = {one.name: database.digest(one.plan) for one in tried}
-    notes = [f"{len(named) - len(problems)} problems are left out, since {_ONE_KERNEL}"] if len(problems) < len(named) else []
+    notes = [f"{len(named) - len(problems)} problems are left out, since {ONE_KERNEL}"] if len(problems) < len(named) else []
     if options.measure:
         left = _FIT_S + _FIT_EACH_S * len(tried)
         until = None if options.budget_s is None else began + max(options.budget_s - left, options.budget_s / 2)
@@ -125,12 +126,13 @@ def tune(
             tried, digests, problems, known, site, machine, options, base, toolchain, runner, until, progress, say
         )
         known, notes = database.read(base), [*session.notes, *notes]
-    return _library(spec, tried, digests, problems, known, site, options, [*known.notes, *notes], heuristics)
+    return _library(spec, tried, digests, problems, calls, known, site, options, [*known.notes, *notes], heuristics)
 
 
 def _tried(
     found: Sequence[Candidate],
     problems: Sequence[Problem],
+    calls: Calls,
     machine: Machine,
     options: Options,
     known: Contents,
@@ -146,8 +148,8 @@ def _tried(
     some, most = problems[:_PRUNED_ON], affordable(options, len(problems))
     if heuristics:
         return suggested(heuristics, found, some, most)
-    weights = _weights(found[0].plan, [Call.of(found[0].plan, problem) for problem in some], options)
-    return prune(found, some, machine, most, weights.of)
+    weights = _weights(element_bytes(found[0].plan), some, calls, options)
+    return prune(found, [calls.of(problem) for problem in some], machine, most, weights.of)
 
 
 def affordable(options: Options, problems: int) -> int:
@@ -157,17 +159,6 @@ def affordable(options: Options, problems: int) -> int:
     jobs = options.jobs or os.cpu_count() or 1
     each = _COMPILE_S / jobs + _MEASURE_S * problems + _FIT_EACH_S
     return min(options.tried, max(_LEAST_TRIED, int((options.budget_s - _FIT_S) / each)))
-
-
-def _distinguishing(plan: GemmPlan, problems: Sequence[Problem], source: str) -> list[Problem]:
-    """Those that configurations compute by kernels of their own. Raises UsageError if there is none."""
-    if not plan.copies_operands:
-        return list(problems)
-    paths = Paths.of(plan, tma=True)
-    found = [problem for problem in problems if paths.is_aligned(problem)]
-    if problems and not found:
-        raise UsageError(f"--problems {source}: {_ONE_KERNEL}; add problems whose rows are multiples of 16 bytes")
-    return found
 
 
 def check(spec: Spec, problems: str) -> None:
@@ -322,6 +313,7 @@ def _library(
     tried: Sequence[Candidate],
     digests: Mapping[str, str],
     problems: Sequence[Problem],
+    calls: Calls,
     contents: Contents,
     site: Site,
     options: Options,
@@ -329,21 +321,22 @@ def _library(
     heuristics: Heuristics | None,
 ) -> Tuned:
     by_kernel = database.times(contents.lines, site)
-    calls = {as_argument(problem): Call.of(tried[0].plan, problem) for problem in problems}
+    of_text = {as_argument(problem): calls.of(problem) for problem in problems}
 
     def seconds(kernel: str) -> dict[Call, float]:
-        return {calls[text]: one for text, one in by_kernel.get(kernel, {}).items() if text in calls}
+        return {of_text[text]: one for text, one in by_kernel.get(kernel, {}).items() if text in of_text}
 
     first, best = (seconds(name) for name in BASELINES)
     # In older databases, the fastest of the first eight was found by few samples of each, and may be slower than the first.
     best = {call: min(one, first.get(call, one)) for call, one in best.items()}
-    weights = _weights(tried[0].plan, list(calls.values()), options)
+    weights = _weights(element_bytes(tried[0].plan), problems, calls, options)
     measured = outcome.Measured.of(
         tried,
         {one.name: seconds(digests[one.name]) for one in tried},
         dict(zip(BASELINES, (first, best), strict=True)),
         weights.of,
-        {calls[as_argument(problem)]: problem for problem in problems},
+        {calls.of(problem): problem for problem in problems},
+        frozenset(calls.of(problem) for problem in problems if calls.is_copied(problem)),
         (contents.machines or {}).get(site.device) or Machine(_MULTIPROCESSORS, {}),
         site,
     )
@@ -366,10 +359,11 @@ def _library(
     return Tuned(text, tuple(made.kernels), tuple(figures), tuple(said), wrong, lost, not verdict.worse)
 
 
-def _weights(plan: GemmPlan, calls: Sequence[Call], options: Options) -> Weights:
-    """How much each problem counts."""
+def _weights(sizes: tuple[int, int, int], problems: Sequence[Problem], calls: Calls, options: Options) -> Weights:
+    """How much the call of each problem counts. sizes: bytes of an element of A, B and D."""
+    measured = [calls.of(problem) for problem in problems]
     if not (options.judged_by == "random" or (not options.judged_by and is_random(options.problems))):
-        return Weights(dict.fromkeys(calls, 1.0))
-    sizes = element_bytes(plan)
-    drawn = _distinguishing(plan, random_problems(_DRAWN_SEED, _DRAWN, sizes), "random")
-    return as_random(calls, [Call.of(plan, problem) for problem in drawn], sizes)
+        return Weights(dict.fromkeys(measured, 1.0))
+    drawn = calls.distinguishing(random_problems(_DRAWN_SEED, _DRAWN, sizes), "random")
+    copied = frozenset(calls.of(problem) for problem in (*problems, *drawn) if calls.is_copied(problem))
+    return as_random(measured, [calls.of(problem) for problem in drawn], sizes, copied)

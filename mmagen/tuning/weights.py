@@ -1,14 +1,14 @@
 """How much each measured problem counts: as problems of its kind do among random ones, not as often as they were measured.
 
-Problems are of a kind by how long they take at least and whether they have few rows, by how lines of A and B lie in memory, and by
-how those of D do. Weights are raked: each of these divisions in turn is given its shares among random problems, until all have
-them.
+Problems are of a kind by how long they take at least and whether they have few rows, by how lines of A and B lie in memory or
+whether they are copied, and by how those of D do. Weights are raked: each of these divisions in turn is given its shares among
+random problems, until all have them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mmagen.plan.cost import Call
@@ -40,8 +40,14 @@ def least_us(call: Call, sizes: tuple[float, float, float]) -> float:
     return _LAUNCH_US + max(operations / _OPERATIONS, moved / _BYTES)
 
 
-def as_random(calls: Sequence[Call], random: Sequence[Call], sizes: tuple[float, float, float]) -> Weights:
-    """Weights of `calls` with which they are divided as `random` are. sizes: bytes of an element of A, B and D."""
+def as_random(
+    calls: Sequence[Call],
+    random: Sequence[Call],
+    sizes: tuple[float, float, float],
+    copied: Collection[Call] = (),
+) -> Weights:
+    """Weights of `calls` with which they are divided as `random` are. sizes: bytes of an element of A, B and D. copied: those of
+    both whose operands are copied."""
 
     def duration(call: Call) -> str:
         us = least_us(call, sizes)
@@ -52,6 +58,8 @@ def as_random(calls: Sequence[Call], random: Sequence[Call], sizes: tuple[float,
         return f"take {duration(call)} with {'at most' if few else 'more than'} {_FEW} rows or columns"
 
     def lines(call: Call) -> str:
+        if call in copied:
+            return "have operands that are copied"
         whole = all(pitch % 128 == 0 for pitch in call.pitches[:2])
         return f"have pitches of A and B that are {'multiples' if whole else 'no multiples'} of 128 bytes"
 

@@ -13,6 +13,7 @@ from mmagen.families import pipelines, plan
 from mmagen.families.library import choose
 from mmagen.generate.render import render
 from mmagen.mma.atoms import find_atom, with_columns
+from mmagen.plan.cost import Call
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.tuning.candidates import Candidate, candidates, compiled_together, guess, library_of, prune
@@ -204,8 +205,7 @@ def test_what_is_compiled_together_has_the_widths_that_are_measured(offered):
 
 def test_pruning_keeps_both_kinds_and_the_number(offered):
     found = [*offered().values()]
-    problems = random_problems(3, 24)
-    kept = prune(found, problems, MACHINE, 12)
+    kept = prune(found, [Call.of(found[0].plan, problem) for problem in random_problems(3, 24)], MACHINE, 12)
     several = [one for one in kept if one.several_widths]
     assert len(kept) == 12 and 2 <= len(several) <= 6
     assert any(one.plan.scheduler.tile_n for one in several)

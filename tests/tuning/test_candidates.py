@@ -8,6 +8,7 @@ import pytest
 
 from mmagen.core.errors import UsageError
 from mmagen.families import plan
+from mmagen.plan.cost import Call
 from mmagen.spec.load import load
 from mmagen.tuning import database
 from mmagen.tuning.candidates import candidates, guess, library_of, prune
@@ -32,13 +33,17 @@ def test_a_kernel_is_known_by_its_code():
     assert len({database.digest(one.plan) for one in (first, *rest)}) == 20
 
 
+def calls_of(found, count: int) -> list[Call]:
+    return [Call.of(found[0].plan, problem) for problem in random_problems(1, count)]
+
+
 def test_candidates_are_legal_differ_and_can_be_one_library():
     found = [*candidates(load(SPEC, "it.yaml").spec)]
     assert len(found) > 200 and len({one.name for one in found}) == len(found)
     assert {one.plan.scheduler.cluster for one in found} >= {(1, 1), (2, 1), (1, 2)}
     assert {one.plan.tile_of_d[1] for one in found} >= {16, 72, 80, 144, 176, 256}, "every width, also as rows of D:"
     assert {one.plan.tile_of_d[0] for one in found} >= {24, 144, 176}
-    some = prune(found, random_problems(1, 30), MACHINE, 9)
+    some = prune(found, calls_of(found, 30), MACHINE, 9)
     library = library_of(some, {one.name: guess(one.plan, MACHINE) for one in some})
     assert sorted(config.name for config in library.configs) == sorted(one.name for one in some) and len(some) == 9
     assert len(library.by_kernel) == len({one.kernel for one in some}), "clusters of a kernel are compiled once"
@@ -50,9 +55,9 @@ def test_the_configs_of_a_spec_are_measured_first():
     found = [*islice(candidates(spec), 40)]
     own = [one.name for one in found if one.own]
     assert len(own) == 2
-    some = prune(found, random_problems(1, 10), MACHINE, 3)
+    some = prune(found, calls_of(found, 10), MACHINE, 3)
     assert [one.name for one in some[:2]] == own and len(some) == 3
-    assert [one.name for one in prune(found, random_problems(1, 10), MACHINE, 1)] == own[:1]
+    assert [one.name for one in prune(found, calls_of(found, 10), MACHINE, 1)] == own[:1]
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,18 @@ def test_weights_give_short_and_unaligned_problems_their_share_of_random_ones():
     assert not found.missing
 
 
+def test_copied_problems_have_the_weight_of_copied_random_ones():
+    drawn = calls(random_problems(9, 2000))
+    copied = {call for call in drawn if call.k % 8}
+    some = [call for call in drawn if call not in copied][:100] + [*copied][:10]
+    share_of = len(copied) / len(drawn)
+    assert (
+        abs(share(some, as_random(some, drawn, SIZES, copied).of, copied.__contains__) - share_of) < 0.03 < share_of - 10 / 110
+    )
+    missing = as_random(some[:100], drawn, SIZES, copied).missing
+    assert any("of random problems have operands that are copied, and none of these was measured" in one for one in missing)
+
+
 def test_kinds_of_problems_that_were_not_measured_are_named():
     drawn = calls([p for p in random_problems(9, 800) if p.k % 8 == 0])
     long = [call for call in drawn if least_us(call, SIZES) > 5 and call.pitches[2] % 16 == 0]

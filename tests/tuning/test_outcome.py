@@ -7,7 +7,9 @@ import math
 import random
 import sys
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -21,10 +23,11 @@ from mmagen.spec.load import load
 from mmagen.spec.model import Problem
 from mmagen.toolchain.model import Gpu, Tool, Toolchain
 from mmagen.tuning import database, measure
-from mmagen.tuning.candidates import Candidate, guess
+from mmagen.tuning.calls import Calls
+from mmagen.tuning.candidates import Candidate, candidates, guess
 from mmagen.tuning.database import Site
 from mmagen.tuning.measure import Machine, Settings
-from mmagen.tuning.outcome import Measured, compared
+from mmagen.tuning.outcome import Measured, compared, made_of
 from mmagen.tuning.problems import as_argument, problems_of
 from mmagen.tuning.tune import Options, Tuned, affordable, tune
 
@@ -46,13 +49,16 @@ OPTIONS = Options(problems=PROBLEMS, configs=3, tried=20, settings=Settings(sile
 
 
 def microseconds(one: Candidate, problem: Problem, slower: float = SLOWER_US) -> float:
-    """Of the machine: as the guess without its term for several widths, but each kernel a few percent off."""
+    """Of the machine: as the guess without its term for several widths, but each kernel a few percent off. Copies take as long as
+    their lines say."""
     alone = replace(one.plan, scheduler=replace(one.plan.scheduler, launches=()))
     cost = guess(alone, MACHINE)
     dice = random.Random(one.kernel)
     cost = cost.model_copy(update={key: getattr(cost, key) * math.exp(dice.gauss(0, 0.03)) for key in ("k_tile_us", "l2_tbps")})
-    us = predicted_us(KernelShape.of(one.plan), cost, Call.of(one.plan, problem))
-    return us + (slower if one.several_widths else 0.0)
+    calls = Calls(cast("GemmPlan", families.plan(load(SPEC, "small.yaml").spec)))
+    us = predicted_us(KernelShape.of(one.plan), cost, calls.of(problem))
+    copies = 6.0 + (problem.m + problem.n) * problem.k * 2 / 1.5e6 if calls.is_copied(problem) else 0.0
+    return us + copies + (slower if one.several_widths else 0.0)
 
 
 @pytest.fixture
@@ -140,7 +146,8 @@ def test_a_selection_that_does_worse_than_the_present_library_is_not_recommended
 
 def measured_on(rival: dict[Call, float], calls: list[Call]) -> Measured:
     times = {"a": dict.fromkeys(calls, 1.0)}
-    return Measured({}, times, {"cublasLt_best8": rival}, dict.fromkeys(calls, 1.0), {}, MACHINE, Site("X", "1", "13.0"))
+    weights = dict.fromkeys(calls, 1.0)
+    return Measured({}, times, {"cublasLt_best8": rival}, weights, {}, (), MACHINE, Site("X", "1", "13.0"))
 
 
 def test_the_low_end_decides_where_means_are_nearly_the_same():
@@ -165,6 +172,49 @@ def test_what_was_not_measured_of_one_of_both_is_compared_on_neither():
     assert [name for name, _ in alone.figures] == ["selected library over cublasLt_best8, held out"] and not alone.worse
     without = measured_on({}, calls)
     assert "over the fastest candidate" in compared(without, dict.fromkeys(calls, 1.1), {}, "lib").figures[0][0]
+
+
+# --- Copies of operands ----------------------------------------------------------------------------------------------
+
+
+def made_with_copies(copies_us: float, longer: tuple[float, float]) -> tuple[str, dict[str, float]]:
+    """The library of one kernel of two, and its coefficients. The second is 5 % slower than the first where nothing is copied;
+    longer: by which factor each is slower where operands are."""
+    pair = [*islice(candidates(load(SPEC, "small.yaml").spec), 2)]
+    aligned = [Call(128 * i, 4096, 64 * i, 1, (128 * i, 128 * i, 8192)) for i in range(1, 21)]
+    copied = [Call(call.m, 4096, call.k - 1, 1, call.pitches) for call in aligned]
+
+    def us(call: Call) -> float:
+        return predicted_us(KernelShape.of(pair[0].plan), guess(pair[0].plan, MACHINE), call)
+
+    times = {
+        one.name: {
+            **{call: slower * us(call) * 1e-6 for call in aligned},
+            **{call: (copies_us + factor * us(call)) * 1e-6 for call in copied},
+        }
+        for one, slower, factor in zip(pair, (1.0, 1.05), longer, strict=True)
+    }
+    weights = dict.fromkeys([*aligned, *copied], 1.0)
+    measured = Measured.of(pair, times, {"cublasLt_best8": {}}, weights, {}, frozenset(copied), MACHINE, Site("X", "1", "13.0"))
+    made = made_of(measured, measured.times, 1)
+    (name,) = made.kernels
+    return ("first" if name == pair[0].name else "second"), made.costs[name].model_dump()
+
+
+def test_times_with_copies_decide_what_is_selected_and_nothing_of_the_coefficients():
+    pytest.importorskip("scipy")
+    name, costs = made_with_copies(20.0, (1.0, 3.0))
+    other, others = made_with_copies(20.0, (3.0, 1.0))
+    assert (name, other) == ("first", "second") and costs != others
+    assert made_with_copies(900.0, (1.0, 3.0)) == (name, costs)
+
+
+def test_a_kernel_that_was_measured_with_copies_alone_has_no_coefficients():
+    calls = [Call(i, 8, 8, 1, (16, 16, 16)) for i in range(1, 21)]
+    arguments = [{"a": dict.fromkeys(calls, 1.0)}, {}, dict.fromkeys(calls, 1.0), {}]
+    assert Measured.of([], *arguments, calls[:-8], MACHINE, Site("X", "1", "13.0")).times
+    with pytest.raises(UsageError, match="too little was measured"):
+        Measured.of([], *arguments, calls[:-7], MACHINE, Site("X", "1", "13.0"))
 
 
 # --- The budget ------------------------------------------------------------------------------------------------------
