@@ -14,7 +14,7 @@ from mmagen.spec.yaml_text import Document, decode
 
 # Mending one fault may show another, which the first had hidden.
 _MOST_STEPS = 16
-_WIDTH = 110  # columns of a line, of several
+_WIDTH = 110  # characters of a line, at most, of values that are written on several lines
 _ESSENTIAL = ("mmagen", "name", "kernel", "atom", "tile")
 
 # The keys of a spec to set; ABSENT for those to leave out.

@@ -10,13 +10,17 @@ from mmagen.plan.cost import Call
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 
-ONE_KERNEL = "TMA cannot address their operands, and all configurations compute such problems by the same kernel"
+ONE_KERNEL = (
+    "TMA cannot address their operands and copies would not save time, so all configurations compute them with the same kernel"
+)
 
 
 class Calls:
-    """Of one library. What it copies is decided by this plan, also for libraries that are made from it."""
+    """The calls of one library."""
 
     def __init__(self, plan: GemmPlan) -> None:
+        """plan: a library. Which operands it copies depends little on its configs: on the one that lends its tile to the kernel
+        whose threads load the operands."""
         self._plan = plan
 
     def of(self, problem: Problem) -> Call:
@@ -24,7 +28,7 @@ class Calls:
         return call_of(self._plan, problem)
 
     def is_copied(self, problem: Problem) -> bool:
-        """Are operands copied before a kernel runs? Whichever that is, the copies take the same time."""
+        """Are operands copied before the kernel runs? The copies take the same time for every kernel."""
         return self._plan.copies_operands and loads(self._plan, problem) is Loads.COPIES
 
     def distinguishing(self, problems: Sequence[Problem], source: str) -> list[Problem]:
@@ -36,3 +40,10 @@ class Calls:
         if problems and not found:
             raise UsageError(f"--problems {source}: {ONE_KERNEL}; add problems whose rows are multiples of 16 bytes")
         return found
+
+    def distinct(self, problems: Sequence[Problem]) -> list[Problem]:
+        """The first problem of each call: another may differ from it in what a call does not have, such as its offset."""
+        found: dict[Call, Problem] = {}
+        for problem in problems:
+            found.setdefault(self.of(problem), problem)
+        return list(found.values())

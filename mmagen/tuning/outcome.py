@@ -58,7 +58,10 @@ class Measured:
         """by_candidate: seconds by name. Raises UsageError if too little was measured."""
         times = enough(by_candidate, copied)
         if not times:
-            raise UsageError(f"too little was measured for a library: no configuration on {LEAST_PROBLEMS} problems or more")
+            raise UsageError(
+                f"too little was measured for a library: no configuration on {LEAST_PROBLEMS} or more problems whose operands are "
+                "not copied"
+            )
         return Measured({one.name: one for one in tried}, times, baselines, weights, problems, copied, machine, site)
 
     @property
@@ -114,7 +117,7 @@ def made_of(measured: Measured, times: Times, most: int) -> Made:
 
 
 def enough(times: Times, copied: Collection[Call]) -> Times:
-    """Those of configs that were measured on enough problems for their coefficients."""
+    """The times of those configs that were measured on enough problems without copies to fit coefficients."""
     return {name: own for name, own in times.items() if sum(call not in copied for call in own) >= LEAST_PROBLEMS}
 
 
@@ -125,7 +128,8 @@ def _fitted(measured: Measured, kernels: Mapping[str, Kernel], times: Times) -> 
 
 
 def _refined(measured: Measured, kernels: Mapping[str, Kernel], times: Times) -> dict[str, Cost]:
-    """The same, so that the least predicted time loses less. Copies add the same to each time, and change no choice."""
+    """Coefficients adjusted so that choosing the least predicted time loses less. Copied problems count too: copies take the same
+    time for every kernel, so they do not change which one is fastest."""
     return refine(kernels, _fitted(measured, kernels, times), times, measured.weights)
 
 

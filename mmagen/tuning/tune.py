@@ -14,9 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
-from mmagen import families
 from mmagen.build.build import build
 from mmagen.build.job import BuildResult
 from mmagen.core.errors import BuildError, UsageError
@@ -24,7 +22,6 @@ from mmagen.core.progress import Progress
 from mmagen.generate.render import render
 from mmagen.generate.write import write
 from mmagen.plan.cost import Call, element_bytes
-from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem, Spec
 from mmagen.toolchain.model import Toolchain
 from mmagen.tuning import database, outcome
@@ -108,9 +105,10 @@ def tune(
     known = database.read(base)
     site = _site(toolchain) if options.measure else database.site_of(known, base)
     found = list(candidates(spec))
-    sizes, calls = element_bytes(found[0].plan), Calls(cast("GemmPlan", families.plan(spec)))  # what can be tuned is a gemm
+    sizes, calls = element_bytes(found[0].plan), calls_of(found)
     named = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
-    problems = calls.distinguishing(named, options.problems)
+    distinguishing = calls.distinguishing(named, options.problems)
+    problems = calls.distinct(distinguishing)
     random.Random(options.settings.seed).shuffle(problems)  # what a budget leaves out is then a random part
     multiprocessors = toolchain.gpus[0].multiprocessors if toolchain.gpus else None
     machine = Machine(multiprocessors or _MULTIPROCESSORS, {})  # the same in every run, as the candidates then are
@@ -118,7 +116,11 @@ def tune(
     tried = compiled_together(_tried(found, problems, calls, machine, options, known, site, heuristics))
     say(f"{len(found)} legal configurations, {len(tried)} of them to measure on {len(problems)} problems; {site.device}")
     digests = {one.name: database.digest(one.plan) for one in tried}
-    notes = [f"{len(named) - len(problems)} problems are left out, since {ONE_KERNEL}"] if len(problems) < len(named) else []
+    left_out = (
+        (len(named) - len(distinguishing), f"since {ONE_KERNEL}"),
+        (len(distinguishing) - len(problems), "since a library computes them like others of the list"),
+    )
+    notes = [f"{count} problems are left out, {why}" for count, why in left_out if count]
     if options.measure:
         left = _FIT_S + _FIT_EACH_S * len(tried)
         until = None if options.budget_s is None else began + max(options.budget_s - left, options.budget_s / 2)
@@ -159,6 +161,13 @@ def affordable(options: Options, problems: int) -> int:
     jobs = options.jobs or os.cpu_count() or 1
     each = _COMPILE_S / jobs + _MEASURE_S * problems + _FIT_EACH_S
     return min(options.tried, max(_LEAST_TRIED, int((options.budget_s - _FIT_S) / each)))
+
+
+def calls_of(found: Sequence[Candidate]) -> Calls:
+    """Of the library of the spec's own configs, or of its kernel alone."""
+    own = [one for one in found if one.own] or found[:1]
+    machine = Machine(_MULTIPROCESSORS, {})
+    return Calls(library_of(own, {one.name: guess(one.plan, machine) for one in own}))
 
 
 def check(spec: Spec, problems: str) -> None:

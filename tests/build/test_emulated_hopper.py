@@ -106,8 +106,9 @@ def test_ptx_that_lacks_something_is_found_out(name, work):
 
 
 def test_slices_that_tma_cannot_store_are_counted_as_those_that_it_can(work):
-    """Of the four slices of a row the first is TMA's, the others end within 16 bytes; the third has the first one's buffer. Such
-    a D is stored by the second copy of the code, whose second group, an empty one, is left out."""
+    """Of the four slices of a row the first is TMA's, the others end within 16 bytes; the third has the first one's buffer. TMA
+    cannot store all of such a D, so the second copy of the code stores it; the commit of its second group, an empty one, is
+    removed."""
     task = replace(work(TURNS)[0], problem=Problem(shape=(64, 73, 65), ld_pad=7), distribution="small_int")
     (record,) = run_task(task).records
     assert record["disposition"] == "passed" and not record["details"]["findings"], record

@@ -7,9 +7,9 @@ import math
 import random
 import sys
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -17,6 +17,7 @@ from mmagen import families
 from mmagen.build.job import BuildResult
 from mmagen.core.errors import UsageError
 from mmagen.families.library import choose
+from mmagen.plan.copies import Loads, loads
 from mmagen.plan.cost import Call, KernelShape, predicted_us
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.load import load
@@ -24,12 +25,12 @@ from mmagen.spec.model import Problem
 from mmagen.toolchain.model import Gpu, Tool, Toolchain
 from mmagen.tuning import database, measure
 from mmagen.tuning.calls import Calls
-from mmagen.tuning.candidates import Candidate, candidates, guess
+from mmagen.tuning.candidates import Candidate, candidates, guess, library_of
 from mmagen.tuning.database import Site
 from mmagen.tuning.measure import Machine, Settings
 from mmagen.tuning.outcome import Measured, compared, made_of
-from mmagen.tuning.problems import as_argument, problems_of
-from mmagen.tuning.tune import Options, Tuned, affordable, tune
+from mmagen.tuning.problems import as_argument, problems_of, random_problems
+from mmagen.tuning.tune import Options, Tuned, affordable, calls_of, tune
 
 MACHINE = Machine(132, {1: 132, 2: 66, 4: 30})
 PROBLEMS = "random:5:72"
@@ -48,6 +49,11 @@ TOOLS = Toolchain(
 OPTIONS = Options(problems=PROBLEMS, configs=3, tried=20, settings=Settings(silence_s=20))
 
 
+@cache
+def small_calls() -> Calls:
+    return calls_of([next(candidates(load(SPEC, "small.yaml").spec))])
+
+
 def microseconds(one: Candidate, problem: Problem, slower: float = SLOWER_US) -> float:
     """Of the machine: as the guess without its term for several widths, but each kernel a few percent off. Copies take as long as
     their lines say."""
@@ -55,9 +61,8 @@ def microseconds(one: Candidate, problem: Problem, slower: float = SLOWER_US) ->
     cost = guess(alone, MACHINE)
     dice = random.Random(one.kernel)
     cost = cost.model_copy(update={key: getattr(cost, key) * math.exp(dice.gauss(0, 0.03)) for key in ("k_tile_us", "l2_tbps")})
-    calls = Calls(cast("GemmPlan", families.plan(load(SPEC, "small.yaml").spec)))
-    us = predicted_us(KernelShape.of(one.plan), cost, calls.of(problem))
-    copies = 6.0 + (problem.m + problem.n) * problem.k * 2 / 1.5e6 if calls.is_copied(problem) else 0.0
+    us = predicted_us(KernelShape.of(one.plan), cost, small_calls().of(problem))
+    copies = 6.0 + (problem.m + problem.n) * problem.k * 2 / 1.5e6 if small_calls().is_copied(problem) else 0.0
     return us + copies + (slower if one.several_widths else 0.0)
 
 
@@ -177,9 +182,9 @@ def test_what_was_not_measured_of_one_of_both_is_compared_on_neither():
 # --- Copies of operands ----------------------------------------------------------------------------------------------
 
 
-def made_with_copies(copies_us: float, longer: tuple[float, float]) -> tuple[str, dict[str, float]]:
-    """The library of one kernel of two, and its coefficients. The second is 5 % slower than the first where nothing is copied;
-    longer: by which factor each is slower where operands are."""
+def made_with_copies(copies_us: float, longer: tuple[float, float], most: int) -> dict[str, dict[str, float]]:
+    """The coefficients of a library of at most `most` of two kernels, "first" and "second". Where nothing is copied, the second is
+    slower for small problems and faster for large ones; longer: by which factor each is slower where operands are."""
     pair = [*islice(candidates(load(SPEC, "small.yaml").spec), 2)]
     aligned = [Call(128 * i, 4096, 64 * i, 1, (128 * i, 128 * i, 8192)) for i in range(1, 21)]
     copied = [Call(call.m, 4096, call.k - 1, 1, call.pitches) for call in aligned]
@@ -189,32 +194,48 @@ def made_with_copies(copies_us: float, longer: tuple[float, float]) -> tuple[str
 
     times = {
         one.name: {
-            **{call: slower * us(call) * 1e-6 for call in aligned},
+            **{call: us(call) * 1e-6 * (slower if call.m <= 1280 else 1 / slower) for call in aligned},
             **{call: (copies_us + factor * us(call)) * 1e-6 for call in copied},
         }
-        for one, slower, factor in zip(pair, (1.0, 1.05), longer, strict=True)
+        for one, slower, factor in zip(pair, (1.0, 1.25), longer, strict=True)
     }
     weights = dict.fromkeys([*aligned, *copied], 1.0)
     measured = Measured.of(pair, times, {"cublasLt_best8": {}}, weights, {}, frozenset(copied), MACHINE, Site("X", "1", "13.0"))
-    made = made_of(measured, measured.times, 1)
-    (name,) = made.kernels
-    return ("first" if name == pair[0].name else "second"), made.costs[name].model_dump()
+    made = made_of(measured, measured.times, most)
+    return {"first" if name == pair[0].name else "second": cost.model_dump() for name, cost in made.costs.items()}
 
 
-def test_times_with_copies_decide_what_is_selected_and_nothing_of_the_coefficients():
+def test_times_with_copies_decide_what_is_selected_and_are_not_fitted(monkeypatch):
     pytest.importorskip("scipy")
-    name, costs = made_with_copies(20.0, (1.0, 3.0))
-    other, others = made_with_copies(20.0, (3.0, 1.0))
-    assert (name, other) == ("first", "second") and costs != others
-    assert made_with_copies(900.0, (1.0, 3.0)) == (name, costs)
+    assert [*made_with_copies(20.0, (1.0, 3.0), 1)] == ["first"] and [*made_with_copies(20.0, (3.0, 1.0), 1)] == ["second"]
+    monkeypatch.setattr("mmagen.tuning.outcome.refine", lambda _, costs, *__: costs)
+    costs = made_with_copies(20.0, (1.0, 1.0), 2)
+    assert len(costs) == 2 and made_with_copies(900.0, (1.1, 1.0), 2) == costs
 
 
-def test_a_kernel_that_was_measured_with_copies_alone_has_no_coefficients():
+def test_eight_problems_without_copies_are_needed():
     calls = [Call(i, 8, 8, 1, (16, 16, 16)) for i in range(1, 21)]
     arguments = [{"a": dict.fromkeys(calls, 1.0)}, {}, dict.fromkeys(calls, 1.0), {}]
     assert Measured.of([], *arguments, calls[:-8], MACHINE, Site("X", "1", "13.0")).times
-    with pytest.raises(UsageError, match="too little was measured"):
+    with pytest.raises(UsageError, match="no configuration on 8 or more problems whose operands are not copied"):
         Measured.of([], *arguments, calls[:-7], MACHINE, Site("X", "1", "13.0"))
+
+
+@pytest.mark.parametrize("configs", ["", "configs:\n  - {name: one}\n  - {name: other, tile: [64, 128, 128]}\n"])
+def test_what_is_copied_is_what_the_library_that_is_measured_copies(configs):
+    """A spec without configs has no kernel for few rows, but the library that is made of its candidates has."""
+    found = [*islice(candidates(load(SPEC + configs, "small.yaml").spec), 3)]
+    library = library_of(found, {one.name: guess(one.plan, MACHINE) for one in found})
+    calls, problems = calls_of(found), random_problems(3, 200)
+    kept = calls.distinguishing(problems, "random")
+    assert kept == [problem for problem in problems if loads(library, problem) in (Loads.TMA, Loads.COPIES)] and len(kept) < 200
+    assert [calls.is_copied(problem) for problem in kept] == [loads(library, problem) is Loads.COPIES for problem in kept]
+
+
+def test_of_problems_with_one_call_the_first_is_measured():
+    shape = (4096, 4096, 4096)
+    problems = [Problem(shape=shape), Problem(shape=(64, 64, 64)), Problem(shape=shape, offset=1)]
+    assert small_calls().is_copied(problems[2]) and small_calls().distinct(problems) == problems[:2]
 
 
 # --- The budget ------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ configs:
 TOOLS = Toolchain(
     nvcc=Tool(Path("nvcc"), "13.0.48", ""), gpus=(Gpu("NVIDIA Stand-in", (9, 0), "1.0", (13, 0), 132),), wanted=("nvcc", "gpus")
 )
-# 24 problems, and 6 of which TMA cannot address the operands: for 3 of them these are copied.
+# 30 problems. TMA cannot address the operands of 6; for 3 of these they are copied.
 OPTIONS = Options(problems="random:5:30", configs=2, tried=5, settings=Settings(silence_s=20))
 
 

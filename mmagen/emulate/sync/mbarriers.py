@@ -301,7 +301,8 @@ class Mbarriers:
 
     def _alike(self, lanes: Indices, where: Indices, phases: Values) -> list[tuple[tuple[Place, int], Indices]]:
         """Which of these lanes (at least one) test the same phase of the same mbarrier: int64 indices, ascending, for each such
-        phase in the order of its first lane. Mostly these are neighbours, so that lanes are compared in arrays."""
+        phase in the order of its first lane. Such lanes are mostly adjacent: neighbours are compared as arrays, and only the first
+        lane of each run of equal ones is looked up."""
         ctas, offsets = owners(self._lanes, lanes, where)
         differs = (np.diff(ctas) != 0) | (np.diff(offsets) != 0) | (phases[1:] != phases[:-1])
         runs: dict[tuple[Place, int], list[Indices]] = {}

@@ -131,7 +131,7 @@ struct Sm90StagedSlice {
   CUTE_DEVICE static void store_elements(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
                                          SliceCoord const& first, int first_row, int lane) {
     constexpr int kLength = kRowMajor ? kColumns : kWarpRows;  // of a warp's part of a line
-    asm volatile("" : "+r"(lane));  // keeps the compiler from computing offsets before the first tile, and spilling them
+    asm volatile("" : "+r"(lane));  // keeps the compiler from hoisting the offsets out of the tile loop and spilling them
 #pragma unroll 8
     for (int j = 0; j < kWarpRows * kColumns / 32; ++j) {
       int const i = lane + j * 32;
