@@ -31,6 +31,17 @@ class _Wait:
     value: Mask | None = None
 
 
+def _alike(numbers: Values, counts: Values, mask: Mask) -> list[tuple[int, int, Mask]]:
+    """(number, count, the lanes of the mask that have both), in ascending order. Mostly all of them have the same."""
+    lane = int(mask.argmax())
+    first = int(numbers[lane]), int(counts[lane])
+    same = mask & (numbers == first[0]) & (counts == first[1])
+    if np.array_equal(same, mask):
+        return [(*first, mask)]
+    pairs = sorted(set(zip(numbers[mask].tolist(), counts[mask].tolist(), strict=True)))
+    return [(number, count, mask & (numbers == number) & (counts == count)) for number, count in pairs]
+
+
 class Barriers:
     """The CTA barriers of one batch, by number."""
 
@@ -79,8 +90,7 @@ class Barriers:
         numbers = self._value(operands[0], registers)
         counts = self._value(operands[1], registers) if len(operands) > 1 else np.full(lanes.size, -1)
         resumed: Resumed = []
-        for number, threads in np.unique(np.stack([numbers[mask], counts[mask]]), axis=1).T.tolist():
-            here = mask & (numbers == number) & (counts == threads)
+        for number, threads, here in _alike(numbers, counts, mask):
             for part in self._apart(here) if threads == _WARP else (here,):
                 resumed += self._arrive(number, None if threads < 0 else threads, _Wait(i, start, part, value), how)
         return resumed
