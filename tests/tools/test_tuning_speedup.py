@@ -30,6 +30,7 @@ epilogue: {out: bf16}
 """
 PAUSE_S = 0.1  # for a problem
 OPTIONS = Options(problems="random:5:40", configs=2, tried=3, settings=Settings(silence_s=20))
+MEASURED = 36  # of the 40 problems; the other 4 are computed by the kernel for few rows, whichever candidate is chosen
 
 
 def one_gpu() -> tuple[Gpu, ...]:
@@ -68,15 +69,15 @@ def starts(spec: Path) -> int:
 def test_one_worker_and_two_measure_the_same(spec):
     runs = [tuned(spec, OPTIONS, TOOLS, count, gpus=one_gpu) for count in (1, 2)]
     assert differences(runs) == [] and starts(spec) == 3
-    assert len(runs[0].records) == 31 * 5, "three candidates and cuBLASLt's two, on the problems that TMA can address"
+    assert len(runs[0].records) == MEASURED * 5, "three candidates and cuBLASLt's two"
     # How much less the time of two is depends on what else this machine does.
-    assert runs[0].seconds >= 31 * PAUSE_S and runs[1].seconds >= 15 * PAUSE_S
+    assert runs[0].seconds >= MEASURED * PAUSE_S and runs[1].seconds >= MEASURED // 2 * PAUSE_S
 
 
 def test_a_worker_that_is_killed_costs_no_measurement(spec):
     killed = tuned(spec, OPTIONS, TOOLS, 2, kill=True, gpus=one_gpu)
     assert killed.killed and not Path(f"/proc/{killed.killed}").exists()
-    assert len(killed.records) == 31 * 5 and differences([killed]) == []
+    assert len(killed.records) == MEASURED * 5 and differences([killed]) == []
 
 
 def run(workers: int, seconds: float, **records: int) -> Run:
