@@ -305,7 +305,7 @@ class GemmPlan(ProductPlan):
 
     @property
     def takes_workspace(self) -> bool:
-        return bool(self.needs_workspace) or self.sums_in_workspace or self.copies_operands
+        return self.kernels_take_workspace or self.copies_operands
 
     @property
     def workspace_use(self) -> str:

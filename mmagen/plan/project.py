@@ -141,6 +141,11 @@ class ProjectPlan:
         return False
 
     @property
+    def kernels_take_workspace(self) -> bool:
+        """Can it be for more than copies of operands, which a library makes before it runs a kernel?"""
+        return bool(self.needs_workspace) or self.sums_in_workspace
+
+    @property
     def loads_by_tma_alone(self) -> bool:
         """Is a call refused whose A or B TMA cannot address?"""
         return False

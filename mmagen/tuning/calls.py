@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mmagen.core.errors import UsageError
 from mmagen.plan.copies import Loads, call_of, loads
@@ -29,7 +29,11 @@ class Calls:
 
     def is_copied(self, problem: Problem) -> bool:
         """Are operands copied before the kernel runs? The copies take the same time for every kernel."""
-        return self._plan.copies_operands and loads(self._plan, problem) is Loads.COPIES
+        return loads(self._plan, problem) is Loads.COPIES
+
+    def copied(self, problems: Iterable[Problem]) -> frozenset[Call]:
+        """The calls of those problems whose operands are copied."""
+        return frozenset(self.of(problem) for problem in problems if self.is_copied(problem))
 
     def distinguishing(self, problems: Sequence[Problem], source: str) -> list[Problem]:
         """Those that configurations compute by kernels of their own. source: as `--problems` has it. Raises UsageError if there is

@@ -105,20 +105,20 @@ def tune(
     known = database.read(base)
     site = _site(toolchain) if options.measure else database.site_of(known, base)
     found = list(candidates(spec))
-    sizes, calls = element_bytes(found[0].plan), calls_of(found)
+    multiprocessors = toolchain.gpus[0].multiprocessors if toolchain.gpus else None
+    machine = Machine(multiprocessors or _MULTIPROCESSORS, {})  # the same in every run, as the candidates then are
+    sizes, calls = element_bytes(found[0].plan), calls_of(found, machine)
     named = [one for one in problems_of(options.problems, spec.problems or (), sizes) if one.alpha == 1 and one.beta == 0]
     distinguishing = calls.distinguishing(named, options.problems)
     problems = calls.distinct(distinguishing)
     random.Random(options.settings.seed).shuffle(problems)  # what a budget leaves out is then a random part
-    multiprocessors = toolchain.gpus[0].multiprocessors if toolchain.gpus else None
-    machine = Machine(multiprocessors or _MULTIPROCESSORS, {})  # the same in every run, as the candidates then are
     heuristics = Heuristics(found[0].plan, site.device) if options.source == "nvidia" else None
     tried = compiled_together(_tried(found, problems, calls, machine, options, known, site, heuristics))
     say(f"{len(found)} legal configurations, {len(tried)} of them to measure on {len(problems)} problems; {site.device}")
     digests = {one.name: database.digest(one.plan) for one in tried}
     left_out = (
         (len(named) - len(distinguishing), f"since {ONE_KERNEL}"),
-        (len(distinguishing) - len(problems), "since a library computes them like others of the list"),
+        (len(distinguishing) - len(problems), "since the library cannot tell them from others of the list"),
     )
     notes = [f"{count} problems are left out, {why}" for count, why in left_out if count]
     if options.measure:
@@ -163,10 +163,9 @@ def affordable(options: Options, problems: int) -> int:
     return min(options.tried, max(_LEAST_TRIED, int((options.budget_s - _FIT_S) / each)))
 
 
-def calls_of(found: Sequence[Candidate]) -> Calls:
+def calls_of(found: Sequence[Candidate], machine: Machine) -> Calls:
     """Of the library of the spec's own configs, or of its kernel alone."""
     own = [one for one in found if one.own] or found[:1]
-    machine = Machine(_MULTIPROCESSORS, {})
     return Calls(library_of(own, {one.name: guess(one.plan, machine) for one in own}))
 
 
@@ -345,7 +344,7 @@ def _library(
         dict(zip(BASELINES, (first, best), strict=True)),
         weights.of,
         {calls.of(problem): problem for problem in problems},
-        frozenset(calls.of(problem) for problem in problems if calls.is_copied(problem)),
+        calls.copied(problems),
         (contents.machines or {}).get(site.device) or Machine(_MULTIPROCESSORS, {}),
         site,
     )
@@ -374,5 +373,4 @@ def _weights(sizes: tuple[int, int, int], problems: Sequence[Problem], calls: Ca
     if not (options.judged_by == "random" or (not options.judged_by and is_random(options.problems))):
         return Weights(dict.fromkeys(measured, 1.0))
     drawn = calls.distinguishing(random_problems(_DRAWN_SEED, _DRAWN, sizes), "random")
-    copied = frozenset(calls.of(problem) for problem in (*problems, *drawn) if calls.is_copied(problem))
-    return as_random(measured, [calls.of(problem) for problem in drawn], sizes, copied)
+    return as_random(measured, [calls.of(problem) for problem in drawn], sizes, calls.copied((*problems, *drawn)))

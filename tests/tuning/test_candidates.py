@@ -8,6 +8,7 @@ import pytest
 
 from mmagen.core.errors import UsageError
 from mmagen.families import plan
+from mmagen.generate.render import render
 from mmagen.plan.cost import Call
 from mmagen.spec.load import load
 from mmagen.tuning import database
@@ -15,6 +16,7 @@ from mmagen.tuning.candidates import candidates, guess, library_of, prune
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.problems import random_problems
 from mmagen.tuning.write import library_text
+from tests.support.mutations import SPECS
 
 MACHINE = Machine(132, {1: 132, 2: 66, 4: 30})
 SPEC = """\
@@ -47,6 +49,15 @@ def test_candidates_are_legal_differ_and_can_be_one_library():
     library = library_of(some, {one.name: guess(one.plan, MACHINE) for one in some})
     assert sorted(config.name for config in library.configs) == sorted(one.name for one in some) and len(some) == 9
     assert len(library.by_kernel) == len({one.kernel for one in some}), "clusters of a kernel are compiled once"
+
+
+def test_the_measuring_program_gives_each_kernel_the_workspace_that_it_needs():
+    """All kernels of f32 by pieces of bf16 need one, not only those that add parts of K there."""
+    offered = [*islice(candidates(load((SPECS / "sm90_gemm_f32_bf16x3.yaml").read_bytes(), "it.yaml").spec), 60)]
+    found = [next(one for one in offered if one.plan.scheduler.takes_workspace == sums) for sums in (False, True)]
+    library = library_of(found, {one.name: guess(one.plan, MACHINE) for one in found})
+    subject = render(library)["tests/tune_subject.cuh"].decode()
+    assert "nullptr" not in subject.partition("config_name")[0] and subject.count("::workspace);") == len(found)
 
 
 def test_the_configs_of_a_spec_are_measured_first():

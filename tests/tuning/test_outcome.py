@@ -51,7 +51,7 @@ OPTIONS = Options(problems=PROBLEMS, configs=3, tried=20, settings=Settings(sile
 
 @cache
 def small_calls() -> Calls:
-    return calls_of([next(candidates(load(SPEC, "small.yaml").spec))])
+    return calls_of([next(candidates(load(SPEC, "small.yaml").spec))], MACHINE)
 
 
 def microseconds(one: Candidate, problem: Problem, slower: float = SLOWER_US) -> float:
@@ -226,7 +226,7 @@ def test_what_is_copied_is_what_the_library_that_is_measured_copies(configs):
     """A spec without configs has no kernel for few rows, but the library that is made of its candidates has."""
     found = [*islice(candidates(load(SPEC + configs, "small.yaml").spec), 3)]
     library = library_of(found, {one.name: guess(one.plan, MACHINE) for one in found})
-    calls, problems = calls_of(found), random_problems(3, 200)
+    calls, problems = calls_of(found, MACHINE), random_problems(3, 200)
     kept = calls.distinguishing(problems, "random")
     assert kept == [problem for problem in problems if loads(library, problem) in (Loads.TMA, Loads.COPIES)] and len(kept) < 200
     assert [calls.is_copied(problem) for problem in kept] == [loads(library, problem) is Loads.COPIES for problem in kept]

@@ -61,7 +61,7 @@ struct TuneSubject : Subject {
 
  private:
   // As the library does once it has chosen a config: with copies of operands, where these save time.
-  // workspace: nullptr for a config that needs none.
+  // workspace: nullptr for a config that uses none.
   static int run_config(mmagen::test::Call const& call, cudaStream_t stream,
                         mmagen::Status (*launch)(sm90_gemm_bf16_rules_args const&, cudaStream_t),
                         mmagen::Status (*workspace)(sm90_gemm_bf16_rules_args const&, int64_t&)) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.lanes.registers import RegisterTracker
 from mmagen.emulate.ptx.model import Immediate, Instruction, Negated, Operand, Register
 from mmagen.emulate.report.trace import Trace
+from mmagen.emulate.sync.alike import alike
 from mmagen.emulate.sync.repeated_arrivals import RepeatedArrivals
 from mmagen.emulate.sync.resumed import Resumed
 
@@ -29,17 +31,6 @@ class _Wait:
     start: int
     mask: Mask
     value: Mask | None = None
-
-
-def _alike(numbers: Values, counts: Values, mask: Mask) -> list[tuple[int, int, Mask]]:
-    """(number, count, the lanes of the mask that have both), in ascending order. Mostly all of them have the same."""
-    lane = int(mask.argmax())
-    first = int(numbers[lane]), int(counts[lane])
-    same = mask & (numbers == first[0]) & (counts == first[1])
-    if np.array_equal(same, mask):
-        return [(*first, mask)]
-    pairs = sorted(set(zip(numbers[mask].tolist(), counts[mask].tolist(), strict=True)))
-    return [(number, count, mask & (numbers == number) & (counts == count)) for number, count in pairs]
 
 
 class Barriers:
@@ -90,7 +81,10 @@ class Barriers:
         numbers = self._value(operands[0], registers)
         counts = self._value(operands[1], registers) if len(operands) > 1 else np.full(lanes.size, -1)
         resumed: Resumed = []
-        for number, threads, here in _alike(numbers, counts, mask):
+        arriving = np.flatnonzero(mask)
+        for (number, threads), members in sorted(alike(numbers[arriving], counts[arriving]), key=itemgetter(0)):
+            here = np.zeros(lanes.size, dtype=bool)
+            here[arriving[members]] = True
             for part in self._apart(here) if threads == _WARP else (here,):
                 resumed += self._arrive(number, None if threads < 0 else threads, _Wait(i, start, part, value), how)
         return resumed

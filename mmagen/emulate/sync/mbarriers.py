@@ -16,6 +16,7 @@ from mmagen.emulate.lanes.lanes import Lanes
 from mmagen.emulate.ptx.model import Instruction
 from mmagen.emulate.ptx.scopes import CLUSTER, CTA, named_scope
 from mmagen.emulate.report.trace import Trace
+from mmagen.emulate.sync.alike import alike
 from mmagen.emulate.sync.cluster_exits import ClusterExits
 from mmagen.emulate.sync.mbarrier import Mbarrier, Place, Ready, Wait
 from mmagen.emulate.sync.overtaken import Evidence, Passed, passed
@@ -282,8 +283,8 @@ class Mbarriers:
         """Lanes test whether a phase has completed: that of a parity, or of a state that arrive returned. Returns bool[n]
         twice: for which it has, and for which the result is false although it has; the others wait."""
         ended, failed = np.zeros(len(lanes), dtype=bool), np.zeros(len(lanes), dtype=bool)
-        for (place, phase), members in self._alike(lanes, where, phases):
-            who = lanes[members]
+        for (cta, offset, phase), members in alike(*owners(self._lanes, lanes, where), phases):
+            place, who = (cta, offset), lanes[members]
             barrier = self.usable(i, int(who[0]), place)
             if barrier is None:
                 ended[members] = True
@@ -298,18 +299,6 @@ class Mbarriers:
                 failed[members], ended[members] = fails, ~fails
                 self._pass(i, who[~fails], place, barrier, wanted)
         return ended, failed
-
-    def _alike(self, lanes: Indices, where: Indices, phases: Values) -> list[tuple[tuple[Place, int], Indices]]:
-        """Which of these lanes (at least one) test the same phase of the same mbarrier: int64 indices, ascending, for each such
-        phase in the order of its first lane. Such lanes are mostly adjacent: neighbours are compared as arrays, and only the first
-        lane of each run of equal ones is looked up."""
-        ctas, offsets = owners(self._lanes, lanes, where)
-        differs = (np.diff(ctas) != 0) | (np.diff(offsets) != 0) | (phases[1:] != phases[:-1])
-        runs: dict[tuple[Place, int], list[Indices]] = {}
-        for run in np.split(np.arange(len(lanes)), np.flatnonzero(differs) + 1):
-            first = run[0]
-            runs.setdefault(((int(ctas[first]), int(offsets[first])), int(phases[first])), []).append(run)
-        return [(key, np.concatenate(of_key)) for key, of_key in runs.items()]
 
     def _fails(self, i: Instruction, lanes: Indices, place: Place, wanted: int) -> Mask:
         """bool[n]: for which lanes a test of a phase that has completed is false, as it may be for threads that do not know of

@@ -30,7 +30,7 @@ def check(task: Task) -> dict[str, object]:
     """The outcome of such a call, with the smallest of the kernel's problems that it has a workspace for, and with a C that is D;
     then of one whose operands are copied to the workspace in front of parts of K. {} where there is none. Raises HostError where
     it is refused although the kernel can do without."""
-    if task.library or not (task.product.sums_in_workspace or task.product.needs_workspace):
+    if task.library or not task.product.kernels_take_workspace:
         return {}
     cases = family_of(task.plan).trials(task.plan).cases
     aligned = {problem for problem, distribution in cases if distribution == "small_int" and _is_aligned(problem)}

@@ -79,8 +79,7 @@ class Task:
     @property
     def takes_workspace(self) -> bool:
         """Can the call use a workspace? Operands are copied by NAME_run, not by the function of a config."""
-        own = self.product.sums_in_workspace or bool(self.product.needs_workspace)
-        return self.product.takes_workspace if self._is_chosen else own
+        return self.product.takes_workspace if self._is_chosen else self.product.kernels_take_workspace
 
     @property
     def _is_chosen(self) -> bool:
