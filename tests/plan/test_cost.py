@@ -45,7 +45,7 @@ PROGRAM = """\
 int main() {
   mmagen::KernelShape k{};
   mmagen::Cost c{};
-  mmagen::CallShape p{};
+  double m, n, of_k, batch, pitch_a, pitch_b, pitch_d;
   int stream_k = 0;
   while (std::scanf("%lf%lf%lf%lf%lf%lf%d%d%lf%lf%lf", &k.tile_m, &k.tile_n, &k.tile_k, &k.cluster_m, &k.cluster_n, &k.split_k,
                     &k.workspace_splits, &stream_k, &k.bytes_a, &k.bytes_b, &k.bytes_d) == 11) {
@@ -54,7 +54,8 @@ int main() {
     for (int i = 0; i < 21; ++i) {
       if (std::scanf("%lf", values + i) != 1) { return 1; }
     }
-    if (std::scanf("%lf%lf%lf%lf%lf%lf%lf", &p.m, &p.n, &p.k, &p.batch, &p.pitch_a, &p.pitch_b, &p.pitch_d) != 7) { return 1; }
+    if (std::scanf("%lf%lf%lf%lf%lf%lf%lf", &m, &n, &of_k, &batch, &pitch_a, &pitch_b, &pitch_d) != 7) { return 1; }
+    mmagen::CallShape const p = mmagen::call_shape(k, m, n, of_k, batch, pitch_a, pitch_b, pitch_d);
     mmagen::Demand const asked = mmagen::demand(k, c, p);
     double const us = mmagen::predicted_us(k, c, p, asked, INFINITY);
     std::printf("%.17g", us);

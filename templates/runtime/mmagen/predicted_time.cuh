@@ -19,13 +19,6 @@ struct KernelShape {
   double bytes_a, bytes_b, bytes_d;  // of an element
 };
 
-/// The kernel without a workspace: no tile is shared through one.
-constexpr KernelShape without_workspace(KernelShape kernel) {
-  kernel.workspace_splits = -1;
-  kernel.stream_k = 0;
-  return kernel;
-}
-
 /// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 if they are not known.
 struct Cost {
   double ctas, launch_us, overlap_us, tile_us, store_pitch, k_tile_us, throttle, line_ns, dram_tbps, dram_spread, dram_rows,
@@ -34,9 +27,12 @@ struct Cost {
   constexpr bool known() const { return ctas > 0; }
 };
 
-/// Extents in elements, leading dimensions in bytes; doubles, so that no product overflows.
+/// What the time depends on besides the kernel, the same for all kernels of a library. Doubles, so that no product overflows.
 struct CallShape {
-  double m, n, k, batch, pitch_a, pitch_b, pitch_d;
+  double m, n, k, batch;     // elements
+  double a, b, d;            // bytes of each matrix, of all batches
+  bool odd_a, odd_b, odd_d;  // leading dimensions that are no multiple of 32 bytes
+  bool uneven_a, uneven_b;   // multiples of 32 but not of 128 bytes
 
   constexpr bool empty() const { return m < 1 || n < 1 || k < 1 || batch < 1; }
 };
@@ -64,7 +60,7 @@ inline double splits_decided(KernelShape const& kernel, CallShape const& call, d
   double const rows = std::min(kernel.tile_m, call.m) * kernel.bytes_a / kernel.cluster_n +
                       std::min(kernel.tile_n, call.n) * kernel.bytes_b / kernel.cluster_m;
   double const k_tile = std::max(mma, rows * kernel.tile_k / kL2Bytes);
-  double const operands = (call.m * kernel.bytes_a + call.n * kernel.bytes_b) * call.k * call.batch / kDramBytes;
+  double const operands = (call.a + call.b) / kDramBytes;
   double const sums = 8 * call.m * call.n * call.batch / kSumBytes;  // of a split, written and read
   auto const cycles = [&](double splits) {
     double const work = whole_up(tiles * splits / resident) * (kWorkTile + whole_up(k_tiles / splits) * k_tile);
@@ -90,13 +86,14 @@ struct Schedule {
   double joined;  // partial sums that a CTA adds, one after the other
 };
 
-inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape const& call, double tiles) {
+inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape const& call, double tiles, bool workspace) {
   double const k_tiles = whole_up(call.k / kernel.tile_k);
   double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
   double const resident = std::max(1.0, whole_down(cost.ctas / group));  // clusters
-  double splits = std::min(double(kernel.workspace_splits), k_tiles);
-  if (kernel.workspace_splits <= 0) {
-    splits = kernel.workspace_splits < 0 ? 1 : splits_decided(kernel, call, tiles, k_tiles, resident);
+  double splits = 1;
+  if (workspace && kernel.workspace_splits >= 0) {
+    splits = kernel.workspace_splits > 0 ? std::min(double(kernel.workspace_splits), k_tiles)
+                                         : splits_decided(kernel, call, tiles, k_tiles, resident);
   }
   double const work = tiles * splits;
   Schedule it{};
@@ -105,7 +102,7 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
   it.used = work / (it.waves * resident);
   it.active = std::min(work, resident) * group;
   it.splits = splits;
-  if (kernel.stream_k > 0) {
+  if (workspace && kernel.stream_k > 0) {
     double const rest = tiles - resident * whole_down(tiles / resident);
     double const shared = tiles < resident ? tiles : rest + resident;
     bool const always = kernel.stream_k == 2;
@@ -121,13 +118,27 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
 
 }  // namespace detail
 
+/// A call of kernels with the element sizes of `kernel`. Extents in elements, leading dimensions in bytes.
+inline CallShape call_shape(KernelShape const& kernel, double m, double n, double k, double batch, double pitch_a,
+                            double pitch_b, double pitch_d) {
+  CallShape it{m, n, k, batch};
+  it.a = m * k * kernel.bytes_a * batch;
+  it.b = n * k * kernel.bytes_b * batch;
+  it.d = m * n * kernel.bytes_d * batch;
+  it.odd_a = !detail::is_multiple(pitch_a, 32);
+  it.odd_b = !detail::is_multiple(pitch_b, 32);
+  it.odd_d = !detail::is_multiple(pitch_d, 32);
+  it.uneven_a = !it.odd_a && !detail::is_multiple(pitch_a, 128);
+  it.uneven_b = !it.odd_b && !detail::is_multiple(pitch_b, 128);
+  return it;
+}
+
 /// What a call requires of a kernel, without the distribution of its work over CTAs.
 struct Demand {
-  double tiles;              // of a cluster
-  double read, stored;       // microseconds that DRAM takes for A and B, and for D
-  double loaded;             // microseconds that L2 takes for all loads of A and B
-  bool odd_a, odd_b, odd_d;  // pitches that are no multiple of 32 bytes
-  double least;              // microseconds: the prediction is at least that
+  double tiles;         // of a cluster
+  double read, stored;  // microseconds that DRAM takes for A and B, and for D
+  double loaded;        // microseconds that L2 takes for all loads of A and B
+  double least;         // microseconds: the prediction is at least that
 };
 
 inline Demand demand(KernelShape const& kernel, Cost const& cost, CallShape const& call) {
@@ -138,32 +149,28 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, CallShape cons
   double const empty_rows = 1 - call.m / (tiles_m * kernel.tile_m * kernel.cluster_m);
   double const empty_columns = 1 - call.n / (tiles_n * kernel.tile_n * kernel.cluster_n);
   double const empty = 1 + empty_rows * cost.dram_rows + empty_columns * cost.dram_columns;
-  it.odd_a = !detail::is_multiple(call.pitch_a, 32);
-  it.odd_b = !detail::is_multiple(call.pitch_b, 32);
-  it.odd_d = !detail::is_multiple(call.pitch_d, 32);
-  auto const requests = [&](double pitch, bool odd) {
-    return odd ? 1 + cost.l2_odd_pitch : detail::is_multiple(pitch, 128) ? 1.0 : 1 + cost.l2_pitch;
+  auto const loads = [&](double bytes, bool odd, bool uneven) {
+    return odd ? bytes * (1 + cost.l2_odd_pitch) : uneven ? bytes * (1 + cost.l2_pitch) : bytes;
   };
-  double const a = call.m * call.k * kernel.bytes_a * call.batch, b = call.n * call.k * kernel.bytes_b * call.batch;
-  double const d = call.m * call.n * kernel.bytes_d * call.batch;
-  it.read = (a + b) / (cost.dram_tbps * 1e6) * empty;
-  it.stored = d / (cost.store_tbps * 1e6);
-  it.loaded =
-      (a * tiles_n * requests(call.pitch_a, it.odd_a) + b * tiles_m * requests(call.pitch_b, it.odd_b)) / (cost.l2_tbps * 1e6);
+  it.read = (call.a + call.b) / (cost.dram_tbps * 1e6) * empty;
+  it.stored = call.d / (cost.store_tbps * 1e6);
+  it.loaded = (loads(call.a * tiles_n, call.odd_a, call.uneven_a) + loads(call.b * tiles_m, call.odd_b, call.uneven_b)) /
+              (cost.l2_tbps * 1e6);
   // At least one work tile, and all CTAs busy all the time.
   double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
   double const mma = it.tiles * call.k * group / (std::max(cost.ctas, group) * kernel.split_k * kernel.tile_k) * cost.k_tile_us;
-  it.least = cost.launch_us + cost.tile_us + std::max({it.read + it.stored, it.loaded, mma});
+  it.least = cost.launch_us + cost.tile_us + std::max(std::max(it.read + it.stored, it.loaded), mma);
   return it;
 }
 
 /// Microseconds of one call in a sequence of such calls on a stream. As soon as the time is certain to be at least `limit`, the
-/// result is a lower bound of it that is at least `limit`: most kernels of a library are far from the fastest.
+/// result is a lower bound of it that is at least `limit`: most kernels of a library are far from the fastest. Without a
+/// workspace, no tile is shared through one.
 inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShape const& call, Demand const& asked,
-                           double limit) {
+                           double limit, bool workspace = true) {
   if (asked.least >= limit) { return asked.least; }
-  detail::Schedule const it = detail::schedule(kernel, cost, call, asked.tiles);
-  double const tile = cost.tile_us * (asked.odd_d ? 1 + cost.store_pitch : 1.0);
+  detail::Schedule const it = detail::schedule(kernel, cost, call, asked.tiles, workspace);
+  double const tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0);
   double fixup = it.joined * cost.fixup_us;
   if (it.splits > 1) {
     double const sums = 8 * it.splits * call.m * call.n * call.batch;  // bytes of f32, written and read
@@ -173,10 +180,11 @@ inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShap
   double const outside = cost.launch_us + overlap + it.waves * tile + fixup;  // of the mainloop
   double const cool = it.path * cost.k_tile_us;
   double const mma = cool * (1 + cost.throttle * cool / (cool + detail::kThrottledUs));
-  double const lines_a = std::min(call.m, kernel.tile_m) * kernel.tile_k * kernel.bytes_a / 128;
-  double const lines_b = std::min(call.n, kernel.tile_n) * kernel.tile_k * kernel.bytes_b / 128;
-  double const lines = it.path * ((asked.odd_a ? lines_a : 0) + (asked.odd_b ? lines_b : 0)) * cost.line_ns * 1e-3;
-  double const least = outside + std::max({mma, lines, asked.read + asked.stored, asked.loaded});
+  // Bytes that a tile loads for each k from matrices with odd leading dimensions.
+  double const bytes_a = call.odd_a ? std::min(call.m, kernel.tile_m) * kernel.bytes_a : 0;
+  double const bytes_b = call.odd_b ? std::min(call.n, kernel.tile_n) * kernel.bytes_b : 0;
+  double const lines = it.path * (bytes_a + bytes_b) * kernel.tile_k / 128 * cost.line_ns * 1e-3;
+  double const least = outside + std::max(std::max(mma, lines), std::max(asked.read + asked.stored, asked.loaded));
   if (least >= limit) { return least; }
 
   double const tiles_of_m = detail::whole_down(call.m / kernel.tile_m);

@@ -24,12 +24,7 @@ class When {
   constexpr When mn(int64_t least, int64_t most) const { return with(kMn, least, most); }
 
   /// Is there an interval?
-  constexpr bool decides() const {
-    for (int i = 0; i < kQuantities; ++i) {
-      if (least_[i] != INT64_MIN || most_[i] != kNoEnd) { return true; }
-    }
-    return false;
-  }
+  constexpr bool decides() const { return decides_; }
 
   constexpr bool holds(int64_t m, int64_t n, int64_t k) const {
     // The product of extents beyond the limits may wrap around: any kernel that is chosen rejects them.
@@ -47,11 +42,13 @@ class When {
     When when = *this;
     when.least_[quantity] = least;
     when.most_[quantity] = most;
+    when.decides_ = true;
     return when;
   }
 
   int64_t least_[kQuantities] = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
   int64_t most_[kQuantities] = {kNoEnd, kNoEnd, kNoEnd, kNoEnd};
+  bool decides_ = false;
 };
 
 /// A kernel that may be chosen: functions that take the project's public structs. `workspace` is null if the kernel uses none.
@@ -71,13 +68,9 @@ namespace detail {
 
 template <class Args>
 CallShape call_shape(Args const& args, KernelShape const& kernel) {
-  return {double(args.m),
-          double(args.n),
-          double(args.k),
-          double(args.batch == 0 ? 1 : args.batch),  // 0 is one matrix
-          double(args.lda) * kernel.bytes_a,
-          double(args.ldb) * kernel.bytes_b,
-          double(args.ldd) * kernel.bytes_d};
+  double const batch = args.batch == 0 ? 1.0 : double(args.batch);  // 0 is one matrix
+  return mmagen::call_shape(kernel, double(args.m), double(args.n), double(args.k), batch, double(args.lda) * kernel.bytes_a,
+                            double(args.ldb) * kernel.bytes_b, double(args.ldd) * kernel.bytes_d);
 }
 
 }  // namespace detail
@@ -114,7 +107,7 @@ Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kC
   }
   auto const predicted = [&](int i, double limit) {
     Candidate<Args, Info> const& one = candidates[i];
-    return predicted_us(given ? one.kernel : without_workspace(one.kernel), one.cost, call, asked[i], limit);
+    return predicted_us(one.kernel, one.cost, call, asked[i], limit, given);
   };
   int best = first;
   double least = predicted(first, INFINITY);
