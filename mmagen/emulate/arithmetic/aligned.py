@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmagen.emulate.arithmetic import numerics
-from mmagen.emulate.arrays import Codes, Floats, Values
+from mmagen.emulate.arrays import Codes, Floats, Mask, Values
 
 KEPT = 13
 _ELEMENTS = 1 << 14  # of D at a time: what stays in the cache
@@ -20,21 +20,22 @@ _ELEMENTS = 1 << 14  # of D at a time: what stays in the cache
 _RESULT_MASK = np.uint32(0xFFFFFFFF << (23 - KEPT) & 0xFFFFFFFF)
 
 
-def exact(a: Values, b: Values, before: Floats | None) -> bool:
-    """Can no addend lose a bit, because all are integers below 2^KEPT? a: [g, m, k]; b: [g, n, k]; before: [g, m, n] or None.
+def finite(a: Values, b: Values, before: Floats | None) -> Mask:
+    """bool[g, m, n]: of which sums are all addends finite? a: [g, m, k]; b: [g, n, k]; before: [g, m, n] or None."""
+    of_a, of_b = (np.asarray(np.isfinite(x).all(axis=2)) for x in (a, b))
+    of_products: Mask = of_a[:, :, None] & of_b[:, None, :]
+    return of_products if before is None else of_products & np.isfinite(before)
 
-    Also for infinities and NaN, for which no bit matters.
-    """
-    with np.errstate(invalid="ignore"):
-        largest = np.abs(a).max(initial=0) * np.abs(b).max(initial=0) * a.shape[-1]
-        largest += 0 if before is None else np.abs(before).max(initial=0)
-        if not np.isfinite(largest):
-            return True
-        return bool(largest <= 2.0**KEPT and all((x == np.rint(x)).all() for x in (a, b, before) if x is not None))
+
+def exact(a: Values, b: Values, before: Floats | None) -> bool:
+    """Can no addend lose a bit, because all are integers below 2^KEPT? Arguments as for `finite`, all finite."""
+    largest = np.abs(a).max(initial=0) * np.abs(b).max(initial=0) * a.shape[-1]
+    largest += 0 if before is None else np.abs(before).max(initial=0)
+    return bool(largest <= 2.0**KEPT and all((x == np.rint(x)).all() for x in (a, b, before) if x is not None))
 
 
 def sums(a: Values, b: Values, before: Floats | None) -> Floats:
-    """float64[g, m, n]: the sums before they are rounded to the accumulator's format; arguments as for `exact`, all finite."""
+    """float64[g, m, n]: the sums before they are rounded to the accumulator's format; arguments as for `finite`, all finite."""
     groups, m, _ = a.shape
     n = b.shape[1]
     out = np.empty((groups, m, n))
@@ -42,6 +43,9 @@ def sums(a: Values, b: Values, before: Floats | None) -> Floats:
     for g in range(groups):
         for first in range(0, m, rows):
             place = (g, slice(first, first + rows))
+            if not a[place].any() and (before is None or not before[place].any()):
+                out[place] = 0.0
+                continue
             out[place] = _sums(a[place].T, b[g].T, None if before is None else before[place])
     return out
 

@@ -191,9 +191,25 @@ def spread(stored: Values, form: Form, metadata: Words, selector: int) -> Values
 def multiply(form: Form, a: Values, b: Values, start: Values | None) -> Values:
     """The codes of D [g, 64, n]. a, b: numbers [g, 64, k] and [g, n, k]; start: codes of D before, None for zeros."""
     before = None if start is None or form.sums == "s32" else numerics.to_float64(start, form.sums)
-    if form.a in _BYTES and not aligned.exact(a, b, before):
-        kept = aligned.sums(a, b, before)
-        return aligned.codes(kept) if form.sums == "f32" else codes_of_sums(kept, form.sums)
+    if form.a not in _BYTES:
+        return _plain(form, a, b, start, before)
+    # What is not finite reaches its own sums alone: rows that a CTA has no use for may hold anything.
+    finite = aligned.finite(a, b, before)
+    addends = (a, b, before) if finite.all() else (_zeroed(a), _zeroed(b), None if before is None else _zeroed(before))
+    if aligned.exact(*addends):
+        return _plain(form, a, b, start, before)
+    kept = aligned.sums(*addends)
+    codes = aligned.codes(kept) if form.sums == "f32" else codes_of_sums(kept, form.sums)
+    return codes if finite.all() else np.where(finite, codes, _plain(form, a, b, start, before))
+
+
+def _zeroed(values: Values) -> Values:
+    """With zeros in the place of what is not finite."""
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _plain(form: Form, a: Values, b: Values, start: Values | None, before: Values | None) -> Values:
+    """The codes of sums that lose no bits of addends. before: `start` as numbers, None for s32."""
     with np.errstate(invalid="ignore"):
         parts = [np.matmul(a, part.swapaxes(1, 2)) for part in np.array_split(b, -(-form.n * form.k // _ONE_THREAD), axis=1)]
         total = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
