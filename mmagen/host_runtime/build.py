@@ -18,7 +18,7 @@ from mmagen.toolchain.find import Toolchain
 from mmagen.toolchain.identity import compilers, include_folders, open_cache
 from mmagen.toolchain.temporary import check_temporary_folder
 
-_SOURCES = ("runner.cpp", "cuda_runtime.cpp", "memory.cpp", "tensor_map.cpp")
+_SOURCES = ("runner.cpp", "cuda_runtime.cpp", "memory.cpp", "graph.cpp", "tensor_map.cpp")
 _HEADERS = ("state.h",)
 # Libraries find the runtime's functions in the program that loads them, hence --export-dynamic.
 _FLAGS = ("-std=c++17", "-O1", "-cudart", "none", "-Xlinker", "--export-dynamic")

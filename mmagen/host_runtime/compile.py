@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +44,10 @@ def compile_program(
     """
     toolchain = toolchain or find_toolchain(want=COMPILE)
     toolchain.need("nvcc", "host_compiler")
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    made = [_unit(source.resolve(), arch, folder.resolve(), flags, toolchain) for source in sources]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        made = list(pool.map(lambda source: _unit(source.resolve(), arch, folder, flags, toolchain), sources))
     library = link_library([folder / f"{source.stem}.o" for source in sources], toolchain, os.environ)
     units = {source.stem: (folder / f"{source.stem}.ptx").read_text("utf-8") for source in sources}
     return Program(units, arch, HostLibrary(library, build_runner(toolchain, os.environ)), sum(made))

@@ -44,6 +44,13 @@ cudaError_t refuse(cudaError_t error, char const* function, char const* format, 
   return error;
 }
 
+cudaError_t injected(char const* function) {
+  auto const found = state().failures.find(function);
+  if (found == state().failures.end()) { return cudaSuccess; }
+  last_error = cudaError_t(found->second);
+  return last_error;
+}
+
 namespace {
 
 struct Launch {
@@ -52,14 +59,6 @@ struct Launch {
   cudaStream_t stream = nullptr;
   int programmatic = 0;
 };
-
-/// The error that the caller wants of `function`, if any.
-cudaError_t injected(char const* function) {
-  auto const found = state().failures.find(function);
-  if (found == state().failures.end()) { return cudaSuccess; }
-  last_error = cudaError_t(found->second);
-  return last_error;
-}
 
 /// Null where the library has not registered `host` as a kernel or its PTX has none of that name.
 Kernel* kernel_at(void const* host, char const* function) {
@@ -123,20 +122,19 @@ cudaError_t check(Kernel& kernel, Launch const& launch, char const* function) {
   return check_cluster(kernel, launch, function);
 }
 
-void print_launch(Kernel const& kernel, Launch const& launch, void** arguments) {
+void print_launch(FILE* out, Kernel const& kernel, Launch const& launch, void** arguments) {
   std::vector<unsigned char> bytes;
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
     Parameter const& one = kernel.parameters[i];
     if (bytes.size() < one.offset + one.size) { bytes.resize(one.offset + one.size); }
     std::memcpy(bytes.data() + one.offset, arguments[i], one.size);
   }
-  std::fprintf(state().out,
-               "launch %s grid %u %u %u block %u %u %u cluster %u %u %u shared %zu stream %llu programmatic %d params ",
+  std::fprintf(out, "launch %s grid %u %u %u block %u %u %u cluster %u %u %u shared %zu stream %llu programmatic %d params ",
                kernel.name.c_str(), launch.grid.x, launch.grid.y, launch.grid.z, launch.block.x, launch.block.y, launch.block.z,
                launch.cluster.x, launch.cluster.y, launch.cluster.z, launch.shared_bytes,
                (unsigned long long)reinterpret_cast<uintptr_t>(launch.stream), launch.programmatic);
-  for (unsigned char const byte : bytes) { std::fprintf(state().out, "%02x", byte); }
-  std::fputs(bytes.empty() ? "-\n" : "\n", state().out);
+  for (unsigned char const byte : bytes) { std::fprintf(out, "%02x", byte); }
+  std::fputs(bytes.empty() ? "-\n" : "\n", out);
 }
 
 cudaError_t launch_kernel(void const* host, Launch const& launch, void** arguments, char const* function) {
@@ -145,8 +143,11 @@ cudaError_t launch_kernel(void const* host, Launch const& launch, void** argumen
   if (kernel == nullptr) { return last_error; }
   cudaError_t error = injected("launch");
   if (error == cudaSuccess) { error = check(*kernel, launch, function); }
-  if (error == cudaSuccess) { print_launch(*kernel, launch, arguments); }
-  return error;
+  if (error != cudaSuccess) { return error; }
+  FILE* const out = output_for(launch.stream, function);
+  if (out == nullptr) { return last_error; }
+  print_launch(out, *kernel, launch, arguments);
+  return cudaSuccess;
 }
 
 cudaError_t read_config(cudaLaunchConfig_t const& config, Launch& launch, char const* function) {
@@ -241,18 +242,10 @@ cudaError_t cudaSetDevice(int device) {
   state().current = device;
   return injected("cudaSetDevice");
 }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = state().capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  return injected("cudaStreamIsCapturing");
-}
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  static thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-  std::swap(*mode, current);
-  return cudaSuccess;
-}
 /// A capture does not survive it: on an H200 the launch behind it returned this error.
 cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) {
   if (state().capturing) { state().failures["launch"] = cudaErrorStreamCaptureInvalidated; }
+  invalidate_captures();
   *device = state().device_of_streams < 0 ? state().current : state().device_of_streams;
   return injected("cudaStreamGetDevice");
 }
@@ -278,6 +271,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
     case cudaDevAttrWarpSize: *value = 32; break;
     case cudaDevAttrPageableMemoryAccess: *value = 0; break;
+    case cudaDevAttrL2CacheSize: *value = here.l2_bytes; break;
     case cudaDevAttrClusterLaunch: *value = here.major >= 9; break;
     default: return refuse(cudaErrorNotSupported, "cudaDeviceGetAttribute", "attribute %d is not emulated", int(attribute));
   }

@@ -1,5 +1,5 @@
-// Device memory, streams and events of the CUDA runtime, for whole programs. The caller keeps the memory: each request is a
-// line on the output, and what it answers comes as a line on stdin.
+// Device memory, streams and events of the CUDA runtime, for whole programs; graph.cpp has the capture of streams. The caller
+// keeps the memory: each request is a line on the output, and what it answers comes as a line on stdin.
 //
 //   allocate SIZE         answered by an address
 //   set ADDRESS VALUE SIZE
@@ -40,7 +40,7 @@ std::string answer() {
 
 unsigned long long number_of(void const* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-void print_bytes(void const* bytes, size_t size) {
+void print_bytes(void const* bytes, size_t size, FILE* out) {
   static char const digits[] = "0123456789abcdef";
   std::string text(2 * size, '0');
   for (size_t i = 0; i < size; ++i) {
@@ -48,7 +48,7 @@ void print_bytes(void const* bytes, size_t size) {
     text[2 * i] = digits[byte >> 4];
     text[2 * i + 1] = digits[byte & 15];
   }
-  std::fprintf(state().out, "%s\n", text.c_str());
+  std::fprintf(out, "%s\n", text.c_str());
 }
 
 void read_bytes(void* to, size_t size) {
@@ -59,8 +59,8 @@ void read_bytes(void* to, size_t size) {
   }
 }
 
-cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kind) {
-  if (refuses("cudaMemcpy")) { return last_error; }
+cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kind, FILE* out) {
+  if (out == nullptr || refuses("cudaMemcpy")) { return last_error; }
   has_context = true;
   if (kind == cudaMemcpyDefault) {
     bool const to_device = state().is_device(number_of(to)), from_device = state().is_device(number_of(from));
@@ -71,14 +71,15 @@ cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kin
   switch (kind) {
     case cudaMemcpyHostToHost: std::memmove(to, from, size); break;
     case cudaMemcpyHostToDevice:
-      std::fprintf(state().out, "write %llu ", number_of(to));
-      print_bytes(from, size);
+      std::fprintf(out, "write %llu ", number_of(to));
+      print_bytes(from, size, out);
       break;
-    case cudaMemcpyDeviceToDevice:
-      std::fprintf(state().out, "copy %llu %llu %zu\n", number_of(to), number_of(from), size);
-      break;
+    case cudaMemcpyDeviceToDevice: std::fprintf(out, "copy %llu %llu %zu\n", number_of(to), number_of(from), size); break;
     case cudaMemcpyDeviceToHost:
-      std::fprintf(state().out, "read %llu %zu\n", number_of(from), size);
+      if (out != state().out) {
+        return refuse(cudaErrorNotSupported, "cudaMemcpyAsync", "copies to the host in a graph are not emulated");
+      }
+      std::fprintf(out, "read %llu %zu\n", number_of(from), size);
       read_bytes(to, size);
       break;
     default: return refuse(cudaErrorInvalidMemcpyDirection, "cudaMemcpy", "copies of kind %d", int(kind));
@@ -87,7 +88,7 @@ cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kin
 }
 
 cudaError_t allocate(void** pointer, size_t size) {
-  if (refuses("cudaMalloc")) { return last_error; }
+  if (refuses("cudaMalloc") || is_unsafe("cudaMalloc")) { return last_error; }
   has_context = true;
   *pointer = nullptr;
   if (size == 0) { return cudaSuccess; }
@@ -98,12 +99,15 @@ cudaError_t allocate(void** pointer, size_t size) {
   return cudaSuccess;
 }
 
-cudaError_t set(void* pointer, int value, size_t size) {
-  if (refuses("cudaMemset")) { return last_error; }
+cudaError_t set(void* pointer, int value, size_t size, FILE* out) {
+  if (out == nullptr || refuses("cudaMemset")) { return last_error; }
   has_context = true;
-  if (size > 0) { std::fprintf(state().out, "set %llu %d %zu\n", number_of(pointer), value & 255, size); }
+  if (size > 0) { std::fprintf(out, "set %llu %d %zu\n", number_of(pointer), value & 255, size); }
   return cudaSuccess;
 }
+
+/// Of work that the host waits for.
+FILE* output_now(char const* function) { return is_unsafe(function) ? nullptr : state().out; }
 
 /// Streams and events are distinct handles, no more.
 template <class Handle>
@@ -131,24 +135,35 @@ cudaError_t cudaFreeHost(void* pointer) {
   std::free(pointer);
   return cudaSuccess;
 }
-cudaError_t cudaMemset(void* pointer, int value, size_t size) { return set(pointer, value, size); }
-cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t) { return set(pointer, value, size); }
-cudaError_t cudaMemcpy(void* to, void const* from, size_t size, cudaMemcpyKind kind) { return transfer(to, from, size, kind); }
-cudaError_t cudaMemcpyAsync(void* to, void const* from, size_t size, cudaMemcpyKind kind, cudaStream_t) {
-  return transfer(to, from, size, kind);
+cudaError_t cudaMemset(void* pointer, int value, size_t size) { return set(pointer, value, size, output_now("cudaMemset")); }
+cudaError_t cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream_t stream) {
+  return set(pointer, value, size, output_for(stream, "cudaMemsetAsync"));
+}
+cudaError_t cudaMemcpy(void* to, void const* from, size_t size, cudaMemcpyKind kind) {
+  return transfer(to, from, size, kind, output_now("cudaMemcpy"));
+}
+cudaError_t cudaMemcpyAsync(void* to, void const* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+  return transfer(to, from, size, kind, output_for(stream, "cudaMemcpyAsync"));
+}
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *free_bytes = *total_bytes = state().device().free_bytes;
+  return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return is_unsafe("cudaDeviceSynchronize") ? last_error : cudaSuccess; }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return make_handle(stream); }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return make_handle(stream); }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return make_handle(stream); }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  make_handle(stream);
+  if (flags & cudaStreamNonBlocking) { add_non_blocking(*stream); }
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return make_handle(event); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return make_handle(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 /// No time is measured; 1 ms keeps a rate finite.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {

@@ -61,7 +61,7 @@ class ProgramRun:
 def run_program(
     program: Program,
     function: str = "run",
-    arguments: Sequence[int | bytes | Buffer] = (),
+    arguments: Sequence[int | bytes | Buffer] | Sequence[str] = (),
     *,
     memory: Memory | None = None,
     multiprocessors: int = 4,
@@ -69,12 +69,13 @@ def run_program(
     step_limit: int = STEP_LIMIT,
     checks: bool = True,
 ) -> ProgramRun:
-    """Calls `extern "C" int function(...)` of a program. Each kernel that it launches is emulated at once, on `memory`, which
-    cudaMalloc, cudaMemcpy and cudaMemset of the host code use too.
+    """Calls `extern "C" int function(...)` of a program, or its main. Each kernel that it launches is emulated at once, on
+    `memory`, which cudaMalloc, cudaMemcpy and cudaMemset of the host code use too.
 
     arguments: at most six integers, pointers to device memory (a Buffer of `memory`), or bytes, of which the function gets
-    the address of a copy. multiprocessors, resident_clusters: of the device that the host code sees; few, so that
-    persistent kernels compute several tiles per CTA. step_limit, checks: see `emulate.launch`.
+    the address of a copy; of main, words of its command line behind the program's name, as many as there are.
+    multiprocessors, resident_clusters: of the device that the host code sees; few, so that persistent kernels compute several
+    tiles per CTA. step_limit, checks: see `emulate.launch`.
 
     Raises HostError where the host code crashes, does not return, or uses a function of the CUDA runtime that is not there,
     and EmulationError where a kernel uses what is not emulated.
@@ -82,12 +83,11 @@ def run_program(
     memory = memory or Memory()
     target = capability(program.arch)
     shown = Device(target, _SHARED_BYTES.get(target, 49152), resident_clusters, multiprocessors)
-    words = [argument.address if isinstance(argument, Buffer) else argument for argument in arguments]
     run = ProgramRun()
     session = _Session(program, memory, run, step_limit, checks)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
         try:
-            code = session.run([*shown.directives, *session.directives(), *call(function, *words)], printed)
+            code = session.run([*shown.directives, *session.directives(), *_call(function, arguments)], printed)
         except EmulationError as error:
             if run.refusals:
                 raise EmulationError(f"{error}; before it, the host code was refused {run.refusals[-1]}") from error
@@ -95,10 +95,18 @@ def run_program(
         finally:
             printed.seek(0)
             run.printed = printed.read()
-        if code != 0:
+        if session.in_main and code > 0:  # it called exit()
+            run.value = code
+        elif code != 0:
             refused = f"; before it, {run.refusals[-1]}" if run.refusals else ""
             raise HostError(f"the host code {_ending(code)}{refused}: {' '.join(run.printed.split())[-1000:]}")
     return run
+
+
+def _call(function: str, arguments: Sequence[int | bytes | Buffer | str]) -> list[str]:
+    """The directive."""
+    words = [argument.address if isinstance(argument, Buffer) else argument for argument in arguments]
+    return ["main", str(len(words)), *map(str, words)] if function == "main" else call(function, *words)
 
 
 def _ending(code: int) -> str:
@@ -117,6 +125,7 @@ class _Session:
         self._step_limit, self._checks = step_limit, checks
         self._entries = {entry.name: unit for unit, text in program.units.items() for entry in entries_of(text)}
         self._allocations = 0
+        self.in_main = False  # did main begin, and did it not return?
 
     def directives(self) -> list[str]:
         """The kernels of the program, and where device memory is so far."""
@@ -151,6 +160,8 @@ class _Session:
             self._memory.memory.store(int(words[0]), bytes([int(words[1])]) * int(words[2]))
         elif verb == "copy":
             self._memory.memory.store(int(words[0]), self._memory.memory.load(int(words[1]), int(words[2])))
+        elif verb == "begun":
+            self.in_main = True
         else:
             self._read(read_reply(line))
         return None
@@ -162,6 +173,7 @@ class _Session:
         self._run.refusals += reply.refusals
         if reply.values:
             self._run.value = reply.values[-1]
+            self.in_main = False
 
     def _emulate(self, captured: CapturedLaunch) -> Report:
         unit = self._entries[captured.entry]

@@ -21,10 +21,11 @@
 //                                                       pointer argument points to, in hexadecimal
 //   text SYMBOL COUNT ARGUMENT...                       the same for a function that returns a string; ? as an argument is
 //                                                       what the last call returned
+//   main COUNT WORD...                                  int main(int, char**), with its name and these words
 //
 // Printed, one line each: launches and refusals as they come (cuda_runtime.cpp); after a call, "bytes ARGUMENT HEX" for
-// each pointer argument and "returned VALUE left ERROR"; "text STRING". The library's own output goes to stderr.
-// Exit code 2: a directive that makes no sense, 3: a library that does not load or lacks a function.
+// each pointer argument and "returned VALUE left ERROR"; "text STRING"; "begun" before main. The library's own output goes to
+// stderr. Exit code 2: a directive that makes no sense, 3: a library that does not load or lacks a function.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -48,7 +49,7 @@ class Words {
  public:
   Words(int count, char** words) : next_(words), end_(words + count) {}
   bool empty() const { return next_ == end_; }
-  char const* word() {
+  char* word() {
     if (empty()) { stop(2, "runner", "the last directive lacks a word"); }
     return *next_++;
   }
@@ -146,6 +147,16 @@ void declare_kernel(Words& words) {
   }
 }
 
+int call_main(void* function, Words& words) {
+  static char name[] = "main";
+  std::vector<char*> given = {name};
+  for (long long left = words.number(); left > 0; --left) { given.push_back(words.word()); }
+  given.push_back(nullptr);
+  std::fprintf(state().out, "begun\n");
+  poison_stack();
+  return reinterpret_cast<int (*)(int, char**)>(function)(int(given.size()) - 1, given.data());
+}
+
 void obey(Words& words, void* library) {
   int last_value = 0;
   bool apart = false;
@@ -188,6 +199,9 @@ void obey(Words& words, void* library) {
     } else if (verb == "text") {
       void* const function = function_called(library, words.word());
       std::fprintf(state().out, "text %s\n", call<char const*>(function, Arguments(words, last_value)));
+    } else if (verb == "main") {
+      last_value = call_main(function_called(library, "main"), words);
+      std::fprintf(state().out, "returned %d left %d\n", last_value, int(last_error));
     } else if (verb == "call") {
       void* const function = function_called(library, words.word());
       Arguments const arguments(words, last_value);

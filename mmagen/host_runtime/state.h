@@ -20,6 +20,8 @@ struct Device {
   int multiprocessors = 132;
   int most_shared_bytes = 232448;  // dynamic and static, after cudaFuncSetAttribute
   int resident_clusters = 100;     // what cudaOccupancyMaxActiveClusters answers
+  int l2_bytes = 1 << 16;          // little, as is free memory: programs that rotate operands past the L2 launch few kernels
+  size_t free_bytes = 1 << 20;
 };
 
 /// A parameter of a kernel as its PTX declares it, in bytes.
@@ -78,6 +80,22 @@ Device const* device_at(int device, char const* function);
 
 /// Notes why a call was refused, for the caller to read, and returns `error`. `format` is printf's.
 cudaError_t refuse(cudaError_t error, char const* function, char const* format, ...) __attribute__((format(printf, 3, 4)));
+
+/// The error that the caller wants of `function`, if any.
+cudaError_t injected(char const* function);
+
+/// Where a line about work on `stream` is printed: to the output, or to the graph that the stream is captured into. Null, and
+/// the call is refused, where the capture does not allow the work. See graph.cpp.
+FILE* output_for(cudaStream_t stream, char const* function);
+
+/// Whether a call is refused since a stream is being captured: one that waits for work, or that is not ordered with it.
+bool is_unsafe(char const* function);
+
+/// Of a stream that waits for no legacy default stream.
+void add_non_blocking(cudaStream_t stream);
+
+/// Invalidates what is being captured.
+void invalidate_captures();
 
 /// Prints one line that says why a call was refused.
 void note_refusal(char const* function, int code, char const* reason);

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 __global__ void scale(float* values, float factor, int count) {
@@ -84,4 +85,75 @@ extern "C" int whole_program() {
   cudaFree(first);
   cudaFree(second);
   return cudaDeviceSynchronize();
+}
+
+// Launches a graph of two kernels and a memset three times. 0 where all is as it should be.
+extern "C" int run_graph(float* values, int count) {
+  cudaStream_t stream, other;
+  cudaEvent_t fork, join;
+  cudaStreamCreate(&stream);
+  cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+  cudaEventCreate(&fork);
+  cudaEventCreate(&join);
+  if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) { return 1; }
+  cudaStreamCaptureStatus status;
+  cudaStreamIsCapturing(stream, &status);
+  if (status != cudaStreamCaptureStatusActive) { return 2; }
+  scale<<<(count + 31) / 32, 32, 0, stream>>>(values, 2, count);
+  cudaEventRecord(fork, stream);
+  cudaStreamWaitEvent(other, fork, 0);
+  cudaMemsetAsync(values, 0, sizeof(float), other);  // behind the kernel
+  cudaEventRecord(join, other);
+  cudaStreamWaitEvent(stream, join, 0);
+  scale<<<1, 2, 0, stream>>>(values, 5, 2);
+  cudaGraph_t graph;
+  if (cudaStreamEndCapture(stream, &graph) != cudaSuccess) { return 3; }
+  float kept[2];
+  cudaMemcpy(kept, values, sizeof kept, cudaMemcpyDeviceToHost);
+  if (kept[0] != 1 || kept[1] != 1) { return 4; }  // nothing ran yet
+  cudaGraphExec_t executable;
+  if (cudaGraphInstantiate(&executable, graph, 0) != cudaSuccess) { return 5; }
+  cudaGraphDestroy(graph);
+  for (int i = 0; i < 3; ++i) { cudaGraphLaunch(executable, stream); }
+  scale<<<1, 2, 0, other>>>(values, 1, 2);  // is no longer captured
+  return cudaGraphExecDestroy(executable) + cudaStreamSynchronize(stream);
+}
+
+// What a call returns while a stream is being captured, plus 1000 times what the end of the capture returns.
+extern "C" int call_in_capture(int call, int mode, int non_blocking) {
+  cudaStream_t stream;
+  float* memory = nullptr;
+  cudaMalloc(&memory, sizeof(float));
+  cudaStreamCreateWithFlags(&stream, non_blocking ? cudaStreamNonBlocking : cudaStreamDefault);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureMode(mode));
+  cudaError_t error = cudaSuccess;
+  void* other = nullptr;
+  switch (call) {
+    case 0: error = cudaMalloc(&other, 4); break;
+    case 1: error = cudaMemset(memory, 0, 4); break;
+    case 2: error = cudaDeviceSynchronize(); break;
+    case 3: error = cudaStreamSynchronize(stream); break;
+    case 4:
+      scale<<<1, 1>>>(memory, 1, 1);
+      error = cudaGetLastError();
+      break;
+    case 5:
+      cudaStreamGetDevice(stream, &call);
+      scale<<<1, 1, 0, stream>>>(memory, 1, 1);
+      error = cudaGetLastError();
+      break;
+    case 6: error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal); break;
+    default: error = cudaMemsetAsync(memory, 0, 4, stream); break;
+  }
+  cudaGraph_t graph;
+  return int(error) + 1000 * int(cudaStreamEndCapture(stream, &graph));
+}
+
+int main(int count, char** words) {
+  std::printf("%d words:", count - 1);
+  for (int i = 1; i < count; ++i) { std::printf(" <%s>", words[i]); }
+  std::puts(words[count] == nullptr ? "" : " and more");
+  if (count > 1 && words[1][0] == 'x') { std::exit(7); }
+  if (count > 1 && words[1][0] == 'a') { std::abort(); }
+  return count + 40;
 }

@@ -80,6 +80,59 @@ def test_what_the_host_does_wrong_is_said(program):
 
 
 @pytest.mark.nvcc
+def test_a_graph_runs_what_was_captured_each_time_it_is_launched(program):
+    memory = Device()
+    values = memory.array(np.ones(40, dtype=np.float32), "values")
+    run = run_program(program, "run_graph", [values, 40], memory=memory)
+    assert run.value == 0 and not run.refusals and not run.findings
+    assert len(run.launches) == 3 * 2 + 1
+    assert values.read().tolist() == [0, 1000, *[8] * 38]  # zeroed, 10 * 10 * 10, 2 * 2 * 2
+
+
+UNSUPPORTED, INVALIDATED, IMPLICIT = 900, 901, 906  # cudaErrorStreamCapture*
+ILLEGAL = 401  # cudaErrorIllegalState
+GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize(
+    ("called", "mode", "non_blocking", "error", "at_end"),
+    [
+        ("cudaMalloc", GLOBAL, 0, UNSUPPORTED, INVALIDATED),
+        ("cudaMalloc", THREAD_LOCAL, 1, UNSUPPORTED, INVALIDATED),
+        ("cudaMalloc", RELAXED, 0, 0, 0),
+        ("cudaMemset", THREAD_LOCAL, 1, UNSUPPORTED, INVALIDATED),
+        ("cudaDeviceSynchronize", GLOBAL, 1, UNSUPPORTED, INVALIDATED),
+        ("cudaStreamSynchronize", RELAXED, 1, UNSUPPORTED, INVALIDATED),
+        ("a launch on the default stream", RELAXED, 0, IMPLICIT, INVALIDATED),
+        ("a launch on the default stream", GLOBAL, 1, 0, 0),
+        ("cudaStreamGetDevice, then a launch", GLOBAL, 1, INVALIDATED, INVALIDATED),
+        ("cudaStreamBeginCapture", GLOBAL, 1, ILLEGAL, 0),
+        ("cudaMemsetAsync", GLOBAL, 0, 0, 0),
+    ],
+)
+def test_what_is_not_allowed_while_a_stream_is_captured_is_refused(program, called, mode, non_blocking, error, at_end):
+    calls = [
+        *("cudaMalloc", "cudaMemset", "cudaDeviceSynchronize", "cudaStreamSynchronize", "a launch on the default stream"),
+        *("cudaStreamGetDevice, then a launch", "cudaStreamBeginCapture", "cudaMemsetAsync"),
+    ]
+    run = run_program(program, "call_in_capture", [calls.index(called), mode, non_blocking])
+    assert divmod(run.value, 1000) == (at_end, error)
+    assert bool(run.refusals) == bool(error or at_end)
+
+
+@pytest.mark.nvcc
+def test_main_gets_the_words_of_a_command_line(program):
+    run = run_program(program, "main", ["--problem", "1 2", ""])
+    assert run.value == 44 and run.printed == "3 words: <--problem> <1 2> <>\n"
+    assert run_program(program, "main").value == 41
+    left = run_program(program, "main", ["x"])
+    assert left.value == 7 and left.printed == "1 words: <x>\n"
+    with pytest.raises(HostError, match="ended by SIGABRT"):
+        run_program(program, "main", ["a"])
+
+
+@pytest.mark.nvcc
 def test_what_was_compiled_is_used_again_until_a_file_changes(tmp_path):
     (tmp_path / "part.h").write_text("#define VALUE 1\n")
     source = tmp_path / "it's a unit.cu"

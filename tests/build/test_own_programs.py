@@ -1,0 +1,113 @@
+"""The programs in tests/ of a generated library run without a GPU: their host code as it is, and their kernels emulated."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+
+import pytest
+
+from mmagen.families import plan
+from mmagen.families.library import choose
+from mmagen.generate.render import render
+from mmagen.generate.write import write
+from mmagen.host_runtime.compile import Program, compile_program
+from mmagen.host_runtime.program import ProgramRun, run_program
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.load import load
+from mmagen.toolchain.find import COMPILE, find_toolchain
+from mmagen.verify.emulated.verify import parse_problem
+
+pytestmark = pytest.mark.nvcc
+
+_COST = (
+    "{ctas: 132, launch_us: 1.8, overlap_us: 0.4, tile_us: %s, store_pitch: %s, k_tile_us: 0.4, throttle: 0.2, line_ns: 0.6, "
+    "dram_tbps: 4.7, dram_spread: 0.3, dram_rows: 0.02, dram_columns: 0.5, store_tbps: 5.3, l2_tbps: 8.6, l2_spread: 0.4, "
+    "l2_pitch: 0.07, l2_odd_pitch: 0.2, l2_ragged: 0.02, fixup_us: 0.7, part_us: 0.02, fixup_tbps: 7.6}"
+)
+# One kernel takes a workspace, the other does not, and by its cost takes longer to store D where its lines are not aligned.
+SPEC = f"""\
+mmagen: 1
+name: two_kernels
+kernel: gemm
+atom: SM90_64x64x16_F32BF16BF16_SS
+layout: TN
+tile: [64, 64, 64]
+atoms_layout: [1, 1, 1]
+epilogue: {{out: bf16}}
+configs:
+  - {{name: split, schedule: cooperative, split_k: auto, cost: {_COST % (1.8, 0.2)}}}
+  - {{name: narrow, atom: SM90_64x32x16_F32BF16BF16_SS, tile: [64, 32, 64], schedule: pingpong, cost: {_COST % (1.4, 0.9)}}}
+"""
+COPIED, AS_IT_IS = "65,67,129", "64,96,128"  # rows that TMA cannot address, and rows that it can
+
+
+@pytest.fixture(scope="module")
+def library() -> GemmPlan:
+    made = plan(load(SPEC.encode(), "two_kernels.yaml").spec)
+    assert isinstance(made, GemmPlan) and made.copies_operands
+    return made
+
+
+@pytest.fixture(scope="module")
+def program(library, tmp_path_factory):
+    """Compiles tests/<name>.cu with the library."""
+    folder = tmp_path_factory.mktemp("own")
+    project = folder / "project"
+    write(render(library), project)
+    cutlass = find_toolchain(want=COMPILE).cutlass
+    assert cutlass
+    flags = ["-isystem", str(cutlass.path), f'-DMMAGEN_CUTLASS_VERSION="{cutlass.version}"']
+    flags += [word for name in ("include", "tests") for word in ("-I", str(project / name))]
+
+    def compiled(name: str) -> Program:
+        sources = [*sorted((project / "src").glob("*.cu")), project / "tests" / f"{name}.cu"]
+        return compile_program(sources, "sm_90a", folder / "made", flags=flags)
+
+    return compiled
+
+
+def kernels(run: ProgramRun) -> list[str]:
+    """What each launch was of: "copies", the config whose kernel it is, or "" for the program's own kernels."""
+    words = {"copy_operands_kernel": "copies", "5split": "split", "6narrow": "narrow"}
+    return [next((name for word, name in words.items() if word in one.launch.entry), "") for one in run.launches]
+
+
+def objects(run: ProgramRun) -> list[dict]:
+    return [json.loads(line) for line in run.printed.splitlines() if line]
+
+
+def test_tune_times_each_kernel_on_the_operands_that_the_library_gives_it(library, program):
+    tune = program("tune")
+    choices = []
+    for problem in (COPIED, AS_IT_IS):
+        run = run_program(tune, "main", ["--problem", problem, "--json", "--reps", "1", "--sample-ms", "1"])
+        assert run.value == 0 and not run.findings and all(one.report.completed for one in run.launches)
+        records = [one for one in objects(run) if "disposition" in one]
+        assert [(one["name"], one["disposition"]) for one in records] == [
+            (name, "passed") for name in ("two_kernels", "split", "narrow")
+        ]
+        assert all(one["ms_median"] and one["device"] == "mmagen.emulate" for one in records)
+        (chosen,) = (one["chosen"]["config"] for one in objects(run) if "chosen" in one)
+        assert chosen == choose(library, parse_problem(problem)).name
+        counts = Counter(kernels(run))
+        # The library's own choice is a candidate too, with as many launches as the others.
+        other = next(name for name in ("split", "narrow") if name != chosen)
+        assert counts[other] >= 4 and counts[chosen] == 2 * counts[other]
+        before = [one for one, after in itertools.pairwise(kernels(run)) if after in ("split", "narrow")]
+        assert before.count("copies") == counts["copies"] == (len(before) if problem == COPIED else 0)
+        choices.append(chosen)
+    assert choices == ["split", "narrow"]
+
+
+def test_verify_passes(program):
+    run = run_program(program("verify"), "main", ["--problem", COPIED, "--json", "--no-timing"])
+    assert run.value == 0 and not run.findings
+    assert [one["disposition"] for one in objects(run) if "disposition" in one] == ["passed"] * 2
+    assert {"copies", "split"} <= set(kernels(run))
+
+
+def test_no_problem_is_an_error_of_usage(program):
+    run = run_program(program("tune"), "main", ["--problem", "1,2"])
+    assert run.value == 2 and "1,2" in run.printed and not run.launches
