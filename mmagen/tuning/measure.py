@@ -164,7 +164,7 @@ class Program:
         until: float | None,
     ) -> tuple[dict[str, str] | None, str]:
         """What the program did last, and why it ended early, or "" if it did not (or time is up)."""
-        child = self._running(_command(self._path, kernels, settings))
+        child = self._running(command(self._path, kernels, settings))
         last: dict[str, str] | None = None
         for problem in problems:
             if until is not None and time.monotonic() >= until:
@@ -207,10 +207,11 @@ class Program:
         return self._child
 
 
-def _command(program: Path, kernels: Sequence[str], settings: Settings) -> list[str]:
-    command = [str(program), "--json", "--sample-ms", f"{settings.sample_ms:g}", "--reps", str(settings.samples)]
-    command += ["--within", f"{settings.within:g}", "--seed", str(settings.seed)]
-    return command + [word for name in kernels for word in ("--config", name)] + ["--problem", "-"]
+def command(program: Path, kernels: Sequence[str], settings: Settings) -> list[str]:
+    """The command line of the program, which takes its problems from standard input."""
+    words = [str(program), "--json", "--sample-ms", f"{settings.sample_ms:g}", "--reps", str(settings.samples)]
+    words += ["--within", f"{settings.within:g}", "--seed", str(settings.seed)]
+    return words + [word for name in kernels for word in ("--config", name)] + ["--problem", "-"]
 
 
 class _Child:
