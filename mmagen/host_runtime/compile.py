@@ -40,10 +40,12 @@ def compile_program(
 
     arch: e.g. "sm_90a". flags: of nvcc, besides C++17 (unless one says -std=...), -O3, -DNDEBUG and -lineinfo. What
     `folder` holds is used again if the command, the compilers and all files that they read are as they were.
-    Raises BuildError where the toolchain is incomplete or a source does not compile.
+    Raises BuildError where the toolchain is incomplete, a source does not compile or two have the same stem.
     """
     toolchain = toolchain or find_toolchain(want=COMPILE)
     toolchain.need("nvcc", "host_compiler")
+    if len({source.stem for source in sources}) < len(sources):
+        raise BuildError(f"sources need different names: {', '.join(source.name for source in sources)}")
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

@@ -243,9 +243,9 @@ cudaError_t cudaSetDevice(int device) {
   return injected("cudaSetDevice");
 }
 /// A capture does not survive it: on an H200 the launch behind it returned this error.
-cudaError_t cudaStreamGetDevice(cudaStream_t, int* device) {
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   if (state().capturing) { state().failures["launch"] = cudaErrorStreamCaptureInvalidated; }
-  invalidate_captures();
+  invalidate_by_query(stream);
   *device = state().device_of_streams < 0 ? state().current : state().device_of_streams;
   return injected("cudaStreamGetDevice");
 }

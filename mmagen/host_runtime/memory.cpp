@@ -59,7 +59,7 @@ void read_bytes(void* to, size_t size) {
   }
 }
 
-cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kind, FILE* out) {
+cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kind, FILE* out, cudaStream_t stream = nullptr) {
   if (out == nullptr || refuses("cudaMemcpy")) { return last_error; }
   has_context = true;
   if (kind == cudaMemcpyDefault) {
@@ -68,6 +68,10 @@ cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kin
                      : (from_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost);
   }
   if (size == 0) { return cudaSuccess; }
+  if (out != state().out && kind != cudaMemcpyDeviceToDevice) {
+    invalidate_by_query(stream);
+    return refuse(cudaErrorNotSupported, "cudaMemcpyAsync", "copies from or to host memory in a graph are not emulated");
+  }
   switch (kind) {
     case cudaMemcpyHostToHost: std::memmove(to, from, size); break;
     case cudaMemcpyHostToDevice:
@@ -76,9 +80,6 @@ cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kin
       break;
     case cudaMemcpyDeviceToDevice: std::fprintf(out, "copy %llu %llu %zu\n", number_of(to), number_of(from), size); break;
     case cudaMemcpyDeviceToHost:
-      if (out != state().out) {
-        return refuse(cudaErrorNotSupported, "cudaMemcpyAsync", "copies to the host in a graph are not emulated");
-      }
       std::fprintf(out, "read %llu %zu\n", number_of(from), size);
       read_bytes(to, size);
       break;
@@ -88,7 +89,7 @@ cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kin
 }
 
 cudaError_t allocate(void** pointer, size_t size) {
-  if (refuses("cudaMalloc") || is_unsafe("cudaMalloc")) { return last_error; }
+  if (refuses("cudaMalloc")) { return last_error; }
   has_context = true;
   *pointer = nullptr;
   if (size == 0) { return cudaSuccess; }
@@ -106,8 +107,8 @@ cudaError_t set(void* pointer, int value, size_t size, FILE* out) {
   return cudaSuccess;
 }
 
-/// Of work that the host waits for.
-FILE* output_now(char const* function) { return is_unsafe(function) ? nullptr : state().out; }
+/// Output for synchronous calls, which use the legacy default stream.
+FILE* output_now(char const* function) { return refuse_if_unsafe(function) ? nullptr : output_for(nullptr, function); }
 
 /// Streams and events are distinct handles, no more.
 template <class Handle>
@@ -122,7 +123,9 @@ cudaError_t make_handle(Handle* handle) {
 
 extern "C" {
 
-cudaError_t cudaMalloc(void** pointer, size_t size) { return allocate(pointer, size); }
+cudaError_t cudaMalloc(void** pointer, size_t size) {
+  return refuse_if_unsafe("cudaMalloc") ? last_error : allocate(pointer, size);
+}
 cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t) { return allocate(pointer, size); }
 /// What was freed stays readable: an access to it is not found.
 cudaError_t cudaFree(void*) { return cudaSuccess; }
@@ -143,14 +146,13 @@ cudaError_t cudaMemcpy(void* to, void const* from, size_t size, cudaMemcpyKind k
   return transfer(to, from, size, kind, output_now("cudaMemcpy"));
 }
 cudaError_t cudaMemcpyAsync(void* to, void const* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
-  return transfer(to, from, size, kind, output_for(stream, "cudaMemcpyAsync"));
+  return transfer(to, from, size, kind, output_for(stream, "cudaMemcpyAsync"), stream);
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   *free_bytes = *total_bytes = state().device().free_bytes;
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSynchronize() { return is_unsafe("cudaDeviceSynchronize") ? last_error : cudaSuccess; }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return make_handle(stream); }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   make_handle(stream);
@@ -164,7 +166,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return make_handle(event); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return make_handle(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 /// No time is measured; 1 ms keeps a rate finite.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   *milliseconds = 1;
@@ -187,6 +188,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->maxThreadsPerMultiProcessor = 2048;
   properties->regsPerBlock = properties->regsPerMultiprocessor = 65536;
   properties->warpSize = 32;
+  properties->l2CacheSize = here.l2_bytes;
+  properties->totalGlobalMem = here.free_bytes;
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {

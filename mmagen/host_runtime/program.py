@@ -38,8 +38,8 @@ class Executed:
 
 @dataclass
 class ProgramRun:
-    """value: what the function returned. launches: in order. outputs: the bytes of each pointer argument after the call.
-    refusals: calls to the CUDA runtime that it refused, and why. printed: the program's own output."""
+    """value: what the function returned, or passed to exit(). launches: in order. outputs: the bytes of each pointer argument
+    after the call. refusals: calls to the CUDA runtime that it refused, and why. printed: the program's own output."""
 
     value: int = 0
     launches: list[Executed] = field(default_factory=list)
@@ -73,7 +73,7 @@ def run_program(
     `memory`, which cudaMalloc, cudaMemcpy and cudaMemset of the host code use too.
 
     arguments: at most six integers, pointers to device memory (a Buffer of `memory`), or bytes, of which the function gets
-    the address of a copy; of main, words of its command line behind the program's name, as many as there are.
+    the address of a copy; for main: any number of strings, its command-line arguments after the program's name.
     multiprocessors, resident_clusters: of the device that the host code sees; few, so that persistent kernels compute several
     tiles per CTA. step_limit, checks: see `emulate.launch`.
 
@@ -95,16 +95,15 @@ def run_program(
         finally:
             printed.seek(0)
             run.printed = printed.read()
-        if session.in_main and code > 0:  # it called exit()
-            run.value = code
-        elif code != 0:
+        called_exit = function == "main" and session.returned and code > 0
+        if code != 0 and not called_exit:
             refused = f"; before it, {run.refusals[-1]}" if run.refusals else ""
             raise HostError(f"the host code {_ending(code)}{refused}: {' '.join(run.printed.split())[-1000:]}")
     return run
 
 
 def _call(function: str, arguments: Sequence[int | bytes | Buffer | str]) -> list[str]:
-    """The directive."""
+    """The runner's directive for this call."""
     words = [argument.address if isinstance(argument, Buffer) else argument for argument in arguments]
     return ["main", str(len(words)), *map(str, words)] if function == "main" else call(function, *words)
 
@@ -125,7 +124,7 @@ class _Session:
         self._step_limit, self._checks = step_limit, checks
         self._entries = {entry.name: unit for unit, text in program.units.items() for entry in entries_of(text)}
         self._allocations = 0
-        self.in_main = False  # did main begin, and did it not return?
+        self.returned = False
 
     def directives(self) -> list[str]:
         """The kernels of the program, and where device memory is so far."""
@@ -160,8 +159,6 @@ class _Session:
             self._memory.memory.store(int(words[0]), bytes([int(words[1])]) * int(words[2]))
         elif verb == "copy":
             self._memory.memory.store(int(words[0]), self._memory.memory.load(int(words[1]), int(words[2])))
-        elif verb == "begun":
-            self.in_main = True
         else:
             self._read(read_reply(line))
         return None
@@ -173,7 +170,7 @@ class _Session:
         self._run.refusals += reply.refusals
         if reply.values:
             self._run.value = reply.values[-1]
-            self.in_main = False
+            self.returned = True
 
     def _emulate(self, captured: CapturedLaunch) -> Report:
         unit = self._entries[captured.entry]

@@ -21,10 +21,11 @@
 //                                                       pointer argument points to, in hexadecimal
 //   text SYMBOL COUNT ARGUMENT...                       the same for a function that returns a string; ? as an argument is
 //                                                       what the last call returned
-//   main COUNT WORD...                                  int main(int, char**), with its name and these words
+//   main COUNT WORD...                                  calls int main(int, char**) with argv = {"main", WORD...}
+//   capture                                             streams are being captured, as far as they are asked
 //
 // Printed, one line each: launches and refusals as they come (cuda_runtime.cpp); after a call, "bytes ARGUMENT HEX" for
-// each pointer argument and "returned VALUE left ERROR"; "text STRING"; "begun" before main. The library's own output goes to
+// each pointer argument and "returned VALUE left ERROR"; "text STRING". The library's own output goes to
 // stderr. Exit code 2: a directive that makes no sense, 3: a library that does not load or lacks a function.
 #include <dlfcn.h>
 #include <unistd.h>
@@ -147,14 +148,26 @@ void declare_kernel(Words& words) {
   }
 }
 
+bool in_main = false;
+
+void print_returned(int value) { std::fprintf(state().out, "returned %d left %d\n", value, int(last_error)); }
+
+/// Main may also call exit().
+void at_exit(int code, void*) {
+  if (in_main) { print_returned(code); }
+}
+
 int call_main(void* function, Words& words) {
   static char name[] = "main";
   std::vector<char*> given = {name};
   for (long long left = words.number(); left > 0; --left) { given.push_back(words.word()); }
   given.push_back(nullptr);
-  std::fprintf(state().out, "begun\n");
+  on_exit(at_exit, nullptr);
   poison_stack();
-  return reinterpret_cast<int (*)(int, char**)>(function)(int(given.size()) - 1, given.data());
+  in_main = true;
+  int const value = reinterpret_cast<int (*)(int, char**)>(function)(int(given.size()) - 1, given.data());
+  in_main = false;
+  return value;
 }
 
 void obey(Words& words, void* library) {
@@ -201,7 +214,7 @@ void obey(Words& words, void* library) {
       std::fprintf(state().out, "text %s\n", call<char const*>(function, Arguments(words, last_value)));
     } else if (verb == "main") {
       last_value = call_main(function_called(library, "main"), words);
-      std::fprintf(state().out, "returned %d left %d\n", last_value, int(last_error));
+      print_returned(last_value);
     } else if (verb == "call") {
       void* const function = function_called(library, words.word());
       Arguments const arguments(words, last_value);

@@ -20,7 +20,8 @@ struct Device {
   int multiprocessors = 132;
   int most_shared_bytes = 232448;  // dynamic and static, after cudaFuncSetAttribute
   int resident_clusters = 100;     // what cudaOccupancyMaxActiveClusters answers
-  int l2_bytes = 1 << 16;          // little, as is free memory: programs that rotate operands past the L2 launch few kernels
+  int l2_bytes =
+      1 << 16;  // small, as is free_bytes, so that programs that rotate operands through more than the L2 launch few kernels
   size_t free_bytes = 1 << 20;
 };
 
@@ -81,21 +82,21 @@ Device const* device_at(int device, char const* function);
 /// Notes why a call was refused, for the caller to read, and returns `error`. `format` is printf's.
 cudaError_t refuse(cudaError_t error, char const* function, char const* format, ...) __attribute__((format(printf, 3, 4)));
 
-/// The error that the caller wants of `function`, if any.
+/// The error that a `fail` directive injects into `function`, else cudaSuccess.
 cudaError_t injected(char const* function);
 
-/// Where a line about work on `stream` is printed: to the output, or to the graph that the stream is captured into. Null, and
-/// the call is refused, where the capture does not allow the work. See graph.cpp.
+/// Where a line about work on `stream` is printed: to the output, or to the graph that the stream is captured into. Null if a
+/// capture forbids the work; the call has then been refused. See graph.cpp.
 FILE* output_for(cudaStream_t stream, char const* function);
 
-/// Whether a call is refused since a stream is being captured: one that waits for work, or that is not ordered with it.
-bool is_unsafe(char const* function);
+/// Refuses a call that is unsafe during a capture (it synchronizes, or is not stream-ordered). Returns whether it was refused.
+bool refuse_if_unsafe(char const* function);
 
-/// Of a stream that waits for no legacy default stream.
+/// Notes that `stream` was created with cudaStreamNonBlocking: it does not synchronize with the legacy default stream.
 void add_non_blocking(cudaStream_t stream);
 
-/// Invalidates what is being captured.
-void invalidate_captures();
+/// Invalidates the captures that do not survive cudaStreamGetDevice(stream): its own, and those that forbid unsafe calls.
+void invalidate_by_query(cudaStream_t stream);
 
 /// Prints one line that says why a call was refused.
 void note_refusal(char const* function, int code, char const* reason);

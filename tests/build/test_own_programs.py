@@ -1,4 +1,4 @@
-"""The programs in tests/ of a generated library run without a GPU: their host code as it is, and their kernels emulated."""
+"""The programs in tests/ of a generated library run without a GPU: unmodified host code, emulated kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COST = (
     "dram_tbps: 4.7, dram_spread: 0.3, dram_rows: 0.02, dram_columns: 0.5, store_tbps: 5.3, l2_tbps: 8.6, l2_spread: 0.4, "
     "l2_pitch: 0.07, l2_odd_pitch: 0.2, l2_ragged: 0.02, fixup_us: 0.7, part_us: 0.02, fixup_tbps: 7.6}"
 )
-# One kernel takes a workspace, the other does not, and by its cost takes longer to store D where its lines are not aligned.
+# Only `split` uses a workspace. The cost of `narrow` makes its stores of D slower where rows of D are not aligned.
 SPEC = f"""\
 mmagen: 1
 name: two_kernels
@@ -44,7 +44,7 @@ configs:
   - {{name: narrow, atom: SM90_64x32x16_F32BF16BF16_SS, tile: [64, 32, 64], schedule: pingpong, cost: {_COST % (1.4, 0.9)}}}
 """
 KERNELS = ("split", "narrow")
-COPIED, AS_IT_IS = "65,67,129", "64,96,128"  # rows that TMA cannot address, and rows that it can
+COPIED, NOT_COPIED = "65,67,129", "64,96,128"  # rows that TMA cannot address, and rows that it can
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +73,17 @@ def program(library, tmp_path_factory):
 
 
 def kernels(run: ProgramRun) -> list[str]:
-    """What each launch was of: "copies", the config whose kernel it is, or "" for the program's own kernels."""
+    """For each launch: "copies", the config whose kernel it is, or "" for the program's own kernels."""
     words = {"copy_operands_kernel": "copies", "5split": "split", "6narrow": "narrow"}
     return [next((name for word, name in words.items() if word in one.launch.entry), "") for one in run.launches]
 
 
 @pytest.fixture(scope="module")
 def tuned(program) -> dict[str, ProgramRun]:
-    """What tests/tune.cu did of each problem, with the options with which `mmagen tune` runs it."""
+    """The run of tests/tune.cu for each problem, with the options that `mmagen tune` passes."""
     words = command(Path("tune"), KERNELS, Settings(sample_ms=1, samples=1))[1:]
     assert words[-2:] == ["--problem", "-"]
-    return {problem: run_program(program("tune"), "main", [*words[:-1], problem]) for problem in (COPIED, AS_IT_IS)}
+    return {problem: run_program(program("tune"), "main", [*words[:-1], problem]) for problem in (COPIED, NOT_COPIED)}
 
 
 def test_tune_gives_each_kernel_the_operands_that_the_library_gives_it(tuned):
@@ -96,7 +96,7 @@ def test_tune_gives_each_kernel_the_operands_that_the_library_gives_it(tuned):
 
 
 def test_mmagen_tune_reads_what_the_program_says(library, tuned, tmp_path):
-    """A program that says the same stands in for it."""
+    """A script that prints the same output stands in for the program."""
     for problem, run in tuned.items():
         (tmp_path / problem).write_text(run.printed)
     said = tmp_path / "tune"
@@ -120,6 +120,6 @@ def test_verify_passes(program):
     assert {"copies", "split"} <= set(kernels(run))
 
 
-def test_no_problem_is_an_error_of_usage(program):
+def test_a_malformed_problem_is_a_usage_error(program):
     run = run_program(program("tune"), "main", ["--problem", "1,2"])
     assert run.value == 2 and "1,2" in run.printed and not run.launches

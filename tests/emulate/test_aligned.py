@@ -7,19 +7,19 @@ import pytest
 
 from mmagen.emulate.arithmetic import aligned, wgmma
 
-SMALL = 2.0**-7  # squared, the first bit below those that are kept beside 1
+SMALL = 2.0**-7  # its square, 2^-14, is one bit below the last bit kept beside 1
 FORM = wgmma.parse(("mma_async", "sync", "aligned", "m64n8k32", "f32", "e4m3", "e4m3"))
 
 
 def operands(groups: int = 2):
-    """A and B whose sums are 1, and 31 products that are too small beside it."""
+    """A and B: each sum has one product of 1 and 31 products too small to be kept beside it."""
     a, b = np.full((groups, wgmma.M, FORM.k), SMALL), np.full((groups, FORM.n, FORM.k), SMALL)
     a[..., 0] = b[..., 0] = 1
     return a, b
 
 
 def product(a, b, before=None):
-    """D as numbers; before: numbers that were in it."""
+    """D as floats; before: the accumulator's values."""
     start = None if before is None else before.astype(np.float32).view(np.uint32)
     return wgmma.multiply(FORM, a, b, start).view(np.float32)
 
@@ -30,6 +30,9 @@ def test_addends_far_below_the_largest_are_lost():
     a[..., 0] = 0  # nothing is large
     assert (product(a, b) == 31 * SMALL**2).all()
     assert (product(a, b, np.ones((2, wgmma.M, FORM.n))) == 1).all()  # the accumulator is
+    assert (product(0 * a, b, np.full((2, wgmma.M, FORM.n), 0.5)) == 0.5).all()
+    large = np.full((2, wgmma.M, FORM.n), 2.0**19)
+    assert (product(np.ones_like(a), np.ones_like(b), large) == large).all()  # integers, which lie below its last bit
 
 
 @pytest.mark.parametrize("what", [np.nan, np.inf])
@@ -49,7 +52,7 @@ def test_what_is_not_finite_reaches_its_own_sums_alone(what, place):
     assert (np.isnan(found[reached]) if np.isnan(what) else found[reached] == np.inf).all()
 
 
-def test_a_group_without_use_changes_no_other():
+def test_nan_in_one_group_does_not_change_others():
     a, b = operands(4)
     a[2:] = b[3] = np.nan
     found = product(a, b)

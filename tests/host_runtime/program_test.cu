@@ -87,7 +87,7 @@ extern "C" int whole_program() {
   return cudaDeviceSynchronize();
 }
 
-// Launches a graph of two kernels and a memset three times. 0 where all is as it should be.
+// Launches a graph of two kernels and a memset three times. Returns 0 on success.
 extern "C" int run_graph(float* values, int count) {
   cudaStream_t stream, other;
   cudaEvent_t fork, join;
@@ -102,7 +102,7 @@ extern "C" int run_graph(float* values, int count) {
   scale<<<(count + 31) / 32, 32, 0, stream>>>(values, 2, count);
   cudaEventRecord(fork, stream);
   cudaStreamWaitEvent(other, fork, 0);
-  cudaMemsetAsync(values, 0, sizeof(float), other);  // behind the kernel
+  cudaMemsetAsync(values, 0, sizeof(float), other);  // after the kernel
   cudaEventRecord(join, other);
   cudaStreamWaitEvent(stream, join, 0);
   scale<<<1, 2, 0, stream>>>(values, 5, 2);
@@ -115,11 +115,11 @@ extern "C" int run_graph(float* values, int count) {
   if (cudaGraphInstantiate(&executable, graph, 0) != cudaSuccess) { return 5; }
   cudaGraphDestroy(graph);
   for (int i = 0; i < 3; ++i) { cudaGraphLaunch(executable, stream); }
-  scale<<<1, 2, 0, other>>>(values, 1, 2);  // is no longer captured
+  scale<<<1, 2, 0, other>>>(values, 1, 2);  // the capture has ended: executes at once
   return cudaGraphExecDestroy(executable) + cudaStreamSynchronize(stream);
 }
 
-// What a call returns while a stream is being captured, plus 1000 times what the end of the capture returns.
+// The error of a call made during a capture, plus 1000 times that of cudaStreamEndCapture.
 extern "C" int call_in_capture(int call, int mode, int non_blocking) {
   cudaStream_t stream;
   float* memory = nullptr;
@@ -128,6 +128,15 @@ extern "C" int call_in_capture(int call, int mode, int non_blocking) {
   cudaStreamBeginCapture(stream, cudaStreamCaptureMode(mode));
   cudaError_t error = cudaSuccess;
   void* other = nullptr;
+  float kept = 0;
+  cudaStream_t second;
+  cudaEvent_t event, outside;
+  cudaGraph_t graph;
+  cudaStreamCaptureStatus status;
+  cudaStreamCaptureMode of_thread = cudaStreamCaptureModeRelaxed;
+  cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking);
+  cudaEventCreate(&event);
+  cudaEventCreate(&outside);
   switch (call) {
     case 0: error = cudaMalloc(&other, 4); break;
     case 1: error = cudaMemset(memory, 0, 4); break;
@@ -143,9 +152,49 @@ extern "C" int call_in_capture(int call, int mode, int non_blocking) {
       error = cudaGetLastError();
       break;
     case 6: error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal); break;
+    case 7: error = cudaMemcpyAsync(&kept, memory, 4, cudaMemcpyDeviceToHost, stream); break;
+    case 8:
+      cudaEventRecord(event, stream);
+      error = cudaStreamWaitEvent(second, event, 0);  // which nobody waits for
+      break;
+    case 9:
+      cudaEventRecord(outside, second);
+      error = cudaStreamWaitEvent(stream, outside, 0);
+      break;
+    case 10:
+      cudaStreamBeginCapture(second, cudaStreamCaptureModeRelaxed);
+      cudaEventRecord(event, stream);
+      error = cudaStreamWaitEvent(second, event, 0);
+      break;
+    case 11:
+      cudaEventRecord(event, stream);
+      error = cudaStreamWaitEvent(nullptr, event, 0);
+      break;
+    case 12:
+      cudaEventRecord(event, stream);
+      cudaStreamWaitEvent(second, event, 0);
+      error = cudaStreamEndCapture(second, &graph);
+      break;
+    case 13: error = cudaStreamIsCapturing(nullptr, &status); break;
+    case 14:
+      cudaEventRecord(event, stream);
+      error = cudaEventSynchronize(event);
+      break;
+    case 15:
+      cudaThreadExchangeStreamCaptureMode(&of_thread);
+      error = cudaMalloc(&other, 4);
+      cudaThreadExchangeStreamCaptureMode(&of_thread);
+      break;
+    case 16:
+      cudaEventRecord(event, stream);
+      cudaStreamWaitEvent(second, event, 0);
+      scale<<<1, 1, 0, second>>>(memory, 1, 1);
+      cudaEventRecord(event, second);
+      scale<<<1, 1, 0, second>>>(memory, 1, 1);  // after the event that the origin waits for
+      error = cudaStreamWaitEvent(stream, event, 0);
+      break;
     default: error = cudaMemsetAsync(memory, 0, 4, stream); break;
   }
-  cudaGraph_t graph;
   return int(error) + 1000 * int(cudaStreamEndCapture(stream, &graph));
 }
 
@@ -155,5 +204,6 @@ int main(int count, char** words) {
   std::puts(words[count] == nullptr ? "" : " and more");
   if (count > 1 && words[1][0] == 'x') { std::exit(7); }
   if (count > 1 && words[1][0] == 'a') { std::abort(); }
+  if (count > 1 && words[1][0] == 'm') { return cudaWhatIsThis(); }
   return count + 40;
 }

@@ -89,9 +89,17 @@ def test_a_graph_runs_what_was_captured_each_time_it_is_launched(program):
     assert values.read().tolist() == [0, 1000, *[8] * 38]  # zeroed, 10 * 10 * 10, 2 * 2 * 2
 
 
-UNSUPPORTED, INVALIDATED, IMPLICIT = 900, 901, 906  # cudaErrorStreamCapture*
-ILLEGAL = 401  # cudaErrorIllegalState
+# cudaErrorStreamCapture*, cudaErrorCapturedEvent, cudaErrorIllegalState, cudaErrorNotSupported
+UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, ISOLATION, IMPLICIT = 900, 901, 902, 903, 904, 905, 906
+CAPTURED_EVENT, ILLEGAL, NOT_SUPPORTED = 907, 401, 801
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
+CALLS = (
+    *("cudaMalloc", "cudaMemset", "cudaDeviceSynchronize", "cudaStreamSynchronize", "a launch on the default stream"),
+    *("cudaStreamGetDevice, then a launch", "cudaStreamBeginCapture", "a copy to the host", "a fork without a join"),
+    *("a wait for an event of before", "a wait in another capture", "a wait of the default stream"),
+    *("the end on another stream", "a question about the default stream", "cudaEventSynchronize"),
+    *("cudaMalloc in a relaxed thread", "a join before the last work", "cudaMemsetAsync"),
+)
 
 
 @pytest.mark.nvcc
@@ -101,22 +109,32 @@ GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
         ("cudaMalloc", GLOBAL, 0, UNSUPPORTED, INVALIDATED),
         ("cudaMalloc", THREAD_LOCAL, 1, UNSUPPORTED, INVALIDATED),
         ("cudaMalloc", RELAXED, 0, 0, 0),
+        ("cudaMalloc in a relaxed thread", GLOBAL, 1, 0, 0),
         ("cudaMemset", THREAD_LOCAL, 1, UNSUPPORTED, INVALIDATED),
+        ("cudaMemset", RELAXED, 0, IMPLICIT, INVALIDATED),
+        ("cudaMemset", RELAXED, 1, 0, 0),
         ("cudaDeviceSynchronize", GLOBAL, 1, UNSUPPORTED, INVALIDATED),
+        ("cudaDeviceSynchronize", RELAXED, 1, UNSUPPORTED, INVALIDATED),
         ("cudaStreamSynchronize", RELAXED, 1, UNSUPPORTED, INVALIDATED),
+        ("cudaEventSynchronize", RELAXED, 1, CAPTURED_EVENT, INVALIDATED),
         ("a launch on the default stream", RELAXED, 0, IMPLICIT, INVALIDATED),
         ("a launch on the default stream", GLOBAL, 1, 0, 0),
+        ("a wait of the default stream", GLOBAL, 1, IMPLICIT, INVALIDATED),
+        ("a question about the default stream", GLOBAL, 0, IMPLICIT, 0),
+        ("a question about the default stream", GLOBAL, 1, 0, 0),
+        ("a wait for an event of before", GLOBAL, 1, ISOLATION, INVALIDATED),
+        ("a wait in another capture", RELAXED, 1, MERGE, INVALIDATED),
+        ("a fork without a join", GLOBAL, 1, 0, UNJOINED),
+        ("a join before the last work", GLOBAL, 1, 0, UNJOINED),
+        ("the end on another stream", GLOBAL, 1, UNMATCHED, INVALIDATED),
         ("cudaStreamGetDevice, then a launch", GLOBAL, 1, INVALIDATED, INVALIDATED),
         ("cudaStreamBeginCapture", GLOBAL, 1, ILLEGAL, 0),
+        ("a copy to the host", GLOBAL, 1, NOT_SUPPORTED, INVALIDATED),
         ("cudaMemsetAsync", GLOBAL, 0, 0, 0),
     ],
 )
 def test_what_is_not_allowed_while_a_stream_is_captured_is_refused(program, called, mode, non_blocking, error, at_end):
-    calls = [
-        *("cudaMalloc", "cudaMemset", "cudaDeviceSynchronize", "cudaStreamSynchronize", "a launch on the default stream"),
-        *("cudaStreamGetDevice, then a launch", "cudaStreamBeginCapture", "cudaMemsetAsync"),
-    ]
-    run = run_program(program, "call_in_capture", [calls.index(called), mode, non_blocking])
+    run = run_program(program, "call_in_capture", [CALLS.index(called), mode, non_blocking])
     assert divmod(run.value, 1000) == (at_end, error)
     assert bool(run.refusals) == bool(error or at_end)
 
@@ -130,10 +148,12 @@ def test_main_gets_the_words_of_a_command_line(program):
     assert left.value == 7 and left.printed == "1 words: <x>\n"
     with pytest.raises(HostError, match="ended by SIGABRT"):
         run_program(program, "main", ["a"])
+    with pytest.raises(HostError, match="cudaWhatIsThis"):
+        run_program(program, "main", ["missing"])
 
 
 @pytest.mark.nvcc
-def test_what_was_compiled_is_used_again_until_a_file_changes(tmp_path):
+def test_what_was_compiled_is_used_again_until_a_file_changes(tmp_path, monkeypatch):
     (tmp_path / "part.h").write_text("#define VALUE 1\n")
     source = tmp_path / "it's a unit.cu"
     source.write_text('#include "part.h"\n__global__ void k(int* x) { *x = VALUE; }\nextern "C" int run() { return VALUE; }\n')
@@ -144,6 +164,10 @@ def test_what_was_compiled_is_used_again_until_a_file_changes(tmp_path):
     assert changed.seconds > 0 and run_program(changed).value == 2
     (tmp_path / "made" / "it's a unit.ptx").write_text("")
     assert compile_program([source], "sm_80", tmp_path / "made").units == changed.units
+    monkeypatch.chdir(tmp_path)
+    assert compile_program([source], "sm_80", Path("made")).seconds == 0
+    with pytest.raises(BuildError, match="different names"):
+        compile_program([source, tmp_path / "other" / source.name], "sm_80", Path("made"))
     (tmp_path / "part.h").write_text("#error no\n")
     with pytest.raises(BuildError, match="does not compile"):
         compile_program([source], "sm_80", tmp_path / "made")

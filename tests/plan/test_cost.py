@@ -57,10 +57,10 @@ int main() {
     if (std::scanf("%lf%lf%lf%lf%lf%lf%lf", &m, &n, &of_k, &batch, &pitch_a, &pitch_b, &pitch_d) != 7) { return 1; }
     mmagen::CallShape const p = mmagen::call_shape(k, m, n, of_k, batch, pitch_a, pitch_b, pitch_d);
     mmagen::Demand const asked = mmagen::demand(k, c, p);
-    double const us = mmagen::predicted_us(k, c, p, asked, INFINITY);
-    std::printf("%.17g", us);
+    double const us = mmagen::predicted_us(k, c, p, asked, INFINITY, true);
+    std::printf("%.17g %.17g", us, mmagen::predicted_us(k, c, p, asked, INFINITY, false));
     for (int part = 1; part < 8; ++part) {
-      std::printf(" %.17g", mmagen::predicted_us(k, c, p, asked, 0.25 * part * us) / us);
+      std::printf(" %.17g", mmagen::predicted_us(k, c, p, asked, 0.25 * part * us, true) / us);
     }
     std::puts("");
   }
@@ -121,8 +121,10 @@ def test_cxx_and_python_predict_the_same(program):
     found = [[float(value) for value in line.split()] for line in done.stdout.splitlines()]
     assert len(found) == len(cases)
     early = 0
-    for case, (value, *limited) in zip(cases, found, strict=True):
-        assert value == pytest.approx(predicted_us(*case), rel=1e-6), case  # powers are f32 in C++
+    for case, (value, without, *limited) in zip(cases, found, strict=True):
+        kernel, cost, call = case
+        assert value == pytest.approx(predicted_us(kernel, cost, call), rel=1e-6), case  # powers are f32 in C++
+        assert without == pytest.approx(predicted_us(kernel.without_workspace, cost, call), rel=1e-6), case
         # With a limit that the time reaches: a lower bound that reaches it too. With a higher limit: the time.
         for part, ratio in zip((0.25, 0.5, 0.75, 1.0), limited, strict=False):
             assert part * (1 - 1e-12) <= ratio <= 1 + 1e-12, case

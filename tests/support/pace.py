@@ -1,14 +1,14 @@
-"""Limits on processor time that hold on slow machines too."""
+"""CPU-time limits that allow for slow machines."""
 
 from __future__ import annotations
 
 import time
 
-_SECONDS = 0.016  # of the yardstick on the machine that the limits are for
+_SECONDS = 0.016  # CPU time of the yardstick on the machine for which the limits were chosen
 
 
 def _yardstick() -> float:
-    """Processor seconds of a loop of the interpreter, which is most of what the emulator does."""
+    """CPU seconds of a fixed Python loop: the emulator spends most of its time in the interpreter."""
     begin = time.process_time()
     total = 0
     for i in range(400_000):
@@ -17,8 +17,7 @@ def _yardstick() -> float:
 
 
 def is_within(used: float, limit: float) -> bool:
-    """Are `used` seconds of processor time below the limit, on a machine as fast as that of the limits? One that needs longer for a
-    yardstick, now, gets as much more time."""
+    """Is `used` below `limit` CPU seconds? If the yardstick now takes longer than `_SECONDS`, the limit grows in proportion."""
     if used < limit:
         return True
     slowness = min(_yardstick() for _ in range(7)) / _SECONDS

@@ -21,21 +21,21 @@ _RESULT_MASK = np.uint32(0xFFFFFFFF << (23 - KEPT) & 0xFFFFFFFF)
 
 
 def finite(a: Values, b: Values, before: Floats | None) -> Mask:
-    """bool[g, m, n]: of which sums are all addends finite? a: [g, m, k]; b: [g, n, k]; before: [g, m, n] or None."""
+    """bool[g, m, n]: True where all addends of a sum are finite. a: [g, m, k]; b: [g, n, k]; before: [g, m, n] or None."""
     of_a, of_b = (np.asarray(np.isfinite(x).all(axis=2)) for x in (a, b))
     of_products: Mask = of_a[:, :, None] & of_b[:, None, :]
     return of_products if before is None else of_products & np.isfinite(before)
 
 
 def exact(a: Values, b: Values, before: Floats | None) -> bool:
-    """Can no addend lose a bit, because all are integers below 2^KEPT? Arguments as for `finite`, all finite."""
+    """Can no addend lose a bit, because all are integers below 2^KEPT? Arguments as for `finite`; all must be finite."""
     largest = np.abs(a).max(initial=0) * np.abs(b).max(initial=0) * a.shape[-1]
     largest += 0 if before is None else np.abs(before).max(initial=0)
     return bool(largest <= 2.0**KEPT and all((x == np.rint(x)).all() for x in (a, b, before) if x is not None))
 
 
 def sums(a: Values, b: Values, before: Floats | None) -> Floats:
-    """float64[g, m, n]: the sums before they are rounded to the accumulator's format; arguments as for `finite`, all finite."""
+    """float64[g, m, n]: the sums before they are rounded to the accumulator's format; arguments of `finite`, all finite."""
     groups, m, _ = a.shape
     n = b.shape[1]
     out = np.empty((groups, m, n))

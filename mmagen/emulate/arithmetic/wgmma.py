@@ -193,7 +193,7 @@ def multiply(form: Form, a: Values, b: Values, start: Values | None) -> Values:
     before = None if start is None or form.sums == "s32" else numerics.to_float64(start, form.sums)
     if form.a not in _BYTES:
         return _plain(form, a, b, start, before)
-    # What is not finite reaches its own sums alone: rows that a CTA has no use for may hold anything.
+    # An infinity or NaN affects only the sums of which it is an addend: rows outside the matrix may hold anything.
     finite = aligned.finite(a, b, before)
     addends = (a, b, before) if finite.all() else (_zeroed(a), _zeroed(b), None if before is None else _zeroed(before))
     if aligned.exact(*addends):
@@ -204,12 +204,12 @@ def multiply(form: Form, a: Values, b: Values, start: Values | None) -> Values:
 
 
 def _zeroed(values: Values) -> Values:
-    """With zeros in the place of what is not finite."""
+    """`values`, with 0 in place of infinities and NaN."""
     return np.where(np.isfinite(values), values, 0.0)
 
 
 def _plain(form: Form, a: Values, b: Values, start: Values | None, before: Values | None) -> Values:
-    """The codes of sums that lose no bits of addends. before: `start` as numbers, None for s32."""
+    """The codes of D, computed without dropping bits of addends. before: `start` as numbers, None for s32."""
     with np.errstate(invalid="ignore"):
         parts = [np.matmul(a, part.swapaxes(1, 2)) for part in np.array_split(b, -(-form.n * form.k // _ONE_THREAD), axis=1)]
         total = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)

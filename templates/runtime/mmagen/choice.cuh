@@ -66,10 +66,10 @@ struct Candidate {
 namespace detail {
 
 template <class Args>
-CallShape call_shape(Args const& args, KernelShape const& kernel) {
+CallShape shape_of_call(Args const& args, KernelShape const& kernel) {
   double const batch = args.batch == 0 ? 1.0 : double(args.batch);  // 0 is one matrix
-  return mmagen::call_shape(kernel, double(args.m), double(args.n), double(args.k), batch, double(args.lda) * kernel.bytes_a,
-                            double(args.ldb) * kernel.bytes_b, double(args.ldd) * kernel.bytes_d);
+  return call_shape(kernel, double(args.m), double(args.n), double(args.k), batch, double(args.lda) * kernel.bytes_a,
+                    double(args.ldb) * kernel.bytes_b, double(args.ldd) * kernel.bytes_d);
 }
 
 }  // namespace detail
@@ -93,7 +93,7 @@ Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kC
     }
   }
   if (others == 1 || !last->cost.known()) { return *last; }
-  CallShape const call = detail::call_shape(args, last->kernel);
+  CallShape const call = detail::shape_of_call(args, last->kernel);
   if (call.empty()) { return *last; }
   bool const given = workspace == Workspace::kAsAskedFor || args.workspace != nullptr;
   // The candidate that could be the fastest is predicted first: what it takes rules out most of the others.

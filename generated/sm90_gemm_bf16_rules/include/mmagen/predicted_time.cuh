@@ -28,12 +28,13 @@ struct Cost {
   constexpr bool known() const { return ctas > 0; }
 };
 
-/// What the time depends on besides the kernel, the same for all kernels of a library. Doubles, so that no product overflows.
+/// The properties of a call on which the predicted time depends, the same for all kernels of a library. Doubles, so that no
+/// product overflows.
 struct CallShape {
   double m, n, k, batch;     // elements
   double a, b, d;            // bytes of each matrix, of all batches
-  bool odd_a, odd_b, odd_d;  // leading dimensions that are no multiple of 32 bytes
-  bool uneven_a, uneven_b;   // multiples of 32 but not of 128 bytes
+  bool odd_a, odd_b, odd_d;  // is the leading dimension not a multiple of 32 bytes?
+  bool uneven_a, uneven_b;   // a multiple of 32 but not of 128 bytes?
 
   constexpr bool empty() const { return m < 1 || n < 1 || k < 1 || batch < 1; }
 };
@@ -119,7 +120,7 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
 
 }  // namespace detail
 
-/// A call of kernels with the element sizes of `kernel`. Extents in elements, leading dimensions in bytes.
+/// The CallShape of a call to a kernel with the element sizes of `kernel`. Extents in elements, leading dimensions in bytes.
 inline CallShape call_shape(KernelShape const& kernel, double m, double n, double k, double batch, double pitch_a,
                             double pitch_b, double pitch_d) {
   CallShape it{m, n, k, batch};
@@ -165,10 +166,10 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, CallShape cons
 }
 
 /// Microseconds of one call in a sequence of such calls on a stream. As soon as the time is certain to be at least `limit`, the
-/// result is a lower bound of it that is at least `limit`: most kernels of a library are far from the fastest. Without a
-/// workspace, no tile is shared through one.
+/// result is a lower bound of it that is at least `limit`: most kernels of a library are far from the fastest. workspace: does
+/// the call have one? Without it, K of a tile is not split over clusters.
 inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShape const& call, Demand const& asked,
-                           double limit, bool workspace = true) {
+                           double limit, bool workspace) {
   if (asked.least >= limit) { return asked.least; }
   detail::Schedule const it = detail::schedule(kernel, cost, call, asked.tiles, workspace);
   double const tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0);
@@ -181,7 +182,7 @@ inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShap
   double const outside = cost.launch_us + overlap + it.waves * tile + fixup;  // of the mainloop
   double const cool = it.path * cost.k_tile_us;
   double const mma = cool * (1 + cost.throttle * cool / (cool + detail::kThrottledUs));
-  // Bytes that a tile loads for each k from matrices with odd leading dimensions.
+  // Bytes per k that a tile loads from operands whose leading dimension is not a multiple of 32 bytes.
   double const bytes_a = call.odd_a ? std::min(call.m, kernel.tile_m) * kernel.bytes_a : 0;
   double const bytes_b = call.odd_b ? std::min(call.n, kernel.tile_n) * kernel.bytes_b : 0;
   double const lines = it.path * (bytes_a + bytes_b) * kernel.tile_k / 128 * cost.line_ns * 1e-3;
