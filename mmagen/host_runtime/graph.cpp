@@ -134,10 +134,13 @@ bool refuse_if_unsafe(char const* function) {
 
 void add_non_blocking(cudaStream_t stream) { non_blocking.insert(stream); }
 
+void invalidate_capture(cudaStream_t stream) {
+  if (std::shared_ptr<Capture> const capture = capture_of(stream)) { capture->invalidated = true; }
+}
+
 void invalidate_by_query(cudaStream_t stream) {
-  for (auto const& [captured, capture] : captures) {
-    capture->invalidated |= captured == stream || forbids_unsafe_calls(*capture);
-  }
+  invalidate_capture(stream);
+  for (auto const& [captured, capture] : captures) { capture->invalidated |= forbids_unsafe_calls(*capture); }
 }
 
 }  // namespace mmagen_host

@@ -69,7 +69,7 @@ cudaError_t transfer(void* to, void const* from, size_t size, cudaMemcpyKind kin
   }
   if (size == 0) { return cudaSuccess; }
   if (out != state().out && kind != cudaMemcpyDeviceToDevice) {
-    invalidate_by_query(stream);
+    invalidate_capture(stream);
     return refuse(cudaErrorNotSupported, "cudaMemcpyAsync", "copies from or to host memory in a graph are not emulated");
   }
   switch (kind) {

@@ -95,6 +95,9 @@ bool refuse_if_unsafe(char const* function);
 /// Notes that `stream` was created with cudaStreamNonBlocking: it does not synchronize with the legacy default stream.
 void add_non_blocking(cudaStream_t stream);
 
+/// Invalidates the capture of `stream`, if there is one.
+void invalidate_capture(cudaStream_t stream);
+
 /// Invalidates the captures that do not survive cudaStreamGetDevice(stream): its own, and those that forbid unsafe calls.
 void invalidate_by_query(cudaStream_t stream);
 

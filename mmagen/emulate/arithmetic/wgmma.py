@@ -195,12 +195,13 @@ def multiply(form: Form, a: Values, b: Values, start: Values | None) -> Values:
         return _plain(form, a, b, start, before)
     # An infinity or NaN affects only the sums of which it is an addend: rows outside the matrix may hold anything.
     finite = aligned.finite(a, b, before)
-    addends = (a, b, before) if finite.all() else (_zeroed(a), _zeroed(b), None if before is None else _zeroed(before))
+    whole = bool(finite.all())
+    addends = (a, b, before) if whole else (_zeroed(a), _zeroed(b), None if before is None else _zeroed(before))
     if aligned.exact(*addends):
         return _plain(form, a, b, start, before)
     kept = aligned.sums(*addends)
     codes = aligned.codes(kept) if form.sums == "f32" else codes_of_sums(kept, form.sums)
-    return codes if finite.all() else np.where(finite, codes, _plain(form, a, b, start, before))
+    return codes if whole else np.where(finite, codes, _plain(form, a, b, start, before))
 
 
 def _zeroed(values: Values) -> Values:
