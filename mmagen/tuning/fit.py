@@ -67,6 +67,7 @@ _KERNEL_PULL = 0.3  # of a config towards the kernel that others launch too
 _ROBUST = 0.1  # relative errors beyond it count linearly
 _SOFTNESS = 0.05  # of the choice, in relative time
 _REFINE_PULL, _REFINE_STEPS = 30.0, 40  # with a weaker pull the choice loses on problems that are held out
+_STEP = 1e-7  # of the logarithm of a coefficient, for a derivative
 _DIGITS = 4
 
 
@@ -129,10 +130,8 @@ def refine(
         gradient = 2 * _REFINE_PULL * (point - start) / len(calls)
         step = 1e-4
         for i, part in enumerate(parts):
-            for j in range(width):
-                moved = part.copy()
-                moved[j] += step
-                gradient[i * width + j] += by_log[i] @ (logs(i, moved) - predicted[i]) / step
+            moved = logs(i, part + step * np.eye(width))
+            gradient[i * width : (i + 1) * width] += (moved - predicted[i]) @ by_log[i] / step
         return float(expected @ share + _REFINE_PULL * ((point - start) ** 2).sum() / len(calls)), gradient
 
     found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": _REFINE_STEPS})
@@ -205,9 +204,9 @@ def _stacked(rows: Sequence[Terms]) -> Terms:
     return Terms(**columns)  # type: ignore[arg-type]
 
 
-def _times(vector: Vector, stacked: Terms) -> Vector:
-    """Predicted microseconds."""
-    values = dict(zip(_NAMES, np.exp(vector), strict=True))
+def _times(vectors: Vector, stacked: Terms) -> Vector:
+    """Predicted microseconds (..., calls) for coefficients (..., coefficient): a vector, or the rows of a matrix."""
+    values = dict(zip(_NAMES, np.moveaxis(np.exp(vectors), -1, 0)[..., None], strict=True))
     return np.asarray(time_us(Cost.model_construct(**values), stacked))
 
 
@@ -219,8 +218,14 @@ def _least_squares(data: _Data, towards: Vector, pull: Vector) -> Vector:
         errors = data.weights * np.log(_times(vector, data.terms) / data.us)
         return np.concatenate([errors, pull * (vector - towards)])
 
+    def jacobian(vector: Vector) -> Vector:
+        """By finite differences towards the inside of the bounds; scipy's own would call residuals() for each coefficient."""
+        steps = np.where(vector + _STEP <= high, _STEP, -_STEP)
+        moved = np.log(_times(vector + np.diag(steps), data.terms) / _times(vector, data.terms))
+        return np.concatenate([(data.weights * moved).T / steps, np.diag(pull)])
+
     start = np.clip(towards, low + 1e-6, high - 1e-6)
-    found = optimize.least_squares(residuals, start, loss="soft_l1", f_scale=_ROBUST, bounds=(low, high))
+    found = optimize.least_squares(residuals, start, jac=jacobian, loss="soft_l1", f_scale=_ROBUST, bounds=(low, high))
     return np.asarray(found.x)
 
 

@@ -64,6 +64,7 @@ def compiled(tmp_path, monkeypatch) -> list[list[str]]:
     monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {96: (80, 72)})
     monkeypatch.setattr("mmagen.tuning.outcome._FOLDS", 2)
     monkeypatch.setattr("mmagen.tuning.fit._REFINE_STEPS", 3)
+    monkeypatch.setattr("mmagen.tuning.tune._DRAWN", 400)
     return built
 
 
