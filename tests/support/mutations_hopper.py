@@ -543,11 +543,10 @@ FAULTS = (
         "hopper_elements_past_the_end_of_d",
         "sm90_gemm_warpgroup",
         "sm90_staged_slice",
-        "if (first.m + row >= end.m ||",
-        "if (first.m + row > end.m ||",
+        "kRowMajor ? end.m - first.m : end.n - first.n);",
+        "kRowMajor ? end.m - first.m + 1 : end.n - first.n);",
         "60,101,40",
         "the guard band behind D is written",
-        count=2,
     ),
     one(
         "hopper_tma_of_an_unaligned_d",

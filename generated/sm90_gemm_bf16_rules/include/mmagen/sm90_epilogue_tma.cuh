@@ -44,7 +44,7 @@ struct Sm90EpilogueTma {
     int64_t ldc, batch_stride_c;
     ElementD* d;
     int64_t ldd, batch_stride_d;
-    int tma_end;     // what ends behind this column (row) of D is stored element by element
+    int tma_end;     // slices that end behind this column (row) of D are stored by threads
     bool tma_loads;  // else what is read is loaded element by element
     typename Functor::Params functor;
   };
@@ -82,7 +82,7 @@ struct Sm90EpilogueTma {
   static constexpr int kNamedBarrier = 8;  // + warpgroup; those below belong to schedules and tile schedulers
   static_assert(kNamedBarrier + Config::kConsumers <= 16, "a CTA has 16 named barriers");
 
-  /// If TMA cannot address D, all of it is stored element by element.
+  /// If TMA cannot address D, threads store all of it.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, int tile_n = Config::kTileN) {
     int64_t const columns = args.n / kPair;
     MatrixExtent const d = {Config::kDRowMajor ? columns : args.m, Config::kDRowMajor ? args.m : columns, args.batch, args.ldd,
@@ -211,6 +211,7 @@ struct Sm90EpilogueTma {
   /// The part of a tile that one warpgroup has, for one of its threads.
   struct Part {
     int warp, lane;
+    int thread;  // in its warpgroup
     int row;     // the first row of a slice that the thread's warp has
     bool leads;  // the thread that calls TMA
     int first_m, first_n, first_slice;
@@ -223,6 +224,7 @@ struct Sm90EpilogueTma {
                      int thread, int warp)
         : warp(warp),
           lane(thread % 32),
+          thread(thread % 128),
           row(thread % 128 / 32 * Slice::kWarpRows),
           leads(thread % 128 == 0),
           first_slice(kSlices > kOfSplit ? split * kOfSplit : 0),
@@ -292,9 +294,9 @@ struct Sm90EpilogueTma {
       mine.sync();
       int const column = n / kPair;  // of D
       if (!kPlain && (Config::kDRowMajor ? column + kSliceD : m + kRows) > to.tma_end) {
-        Slice::store_elements(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, mine.row, lane);
+        Slice::store_lines(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, mine.thread);
       } else if (!tma_stores<Tile>(params, of_d, m, column)) {
-        store_end_inside<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, mine.row, lane);
+        store_end_inside<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, mine);
       } else if (mine.leads) {
         each_box(buffer, m, [&](unsigned char* box, int box_m) {
           tma_store(&to.map_d, box, Config::kDRowMajor ? column : box_m, Config::kDRowMajor ? box_m : column, tile.batch_d());
@@ -386,21 +388,21 @@ struct Sm90EpilogueTma {
   /// contiguous, ends in them.
   template <class Tile>
   CUTE_DEVICE static void store_end_inside(unsigned char const* buffer, Params const& params, SliceCoord const& end, int batch,
-                                           SliceCoord const& first, int row, int lane) {
+                                           SliceCoord const& first, Part const& mine) {
     if constexpr (kOfGroup<Tile>) {
       ElementD* const d = params.d + batch * params.batch_stride_d;
       if constexpr (Tile::kAlongN == Config::kDRowMajor || kPitch % 16 != 0) {
-        Slice::store_elements(buffer, d, params.ldd, end, first, row, lane);
+        Slice::store_lines(buffer, d, params.ldd, end, first, mine.thread);
       } else {
-        Slice::store_vectors(buffer, d, params.ldd, end, first, row, lane);
+        Slice::store_vectors(buffer, d, params.ldd, end, first, mine.row, mine.lane);
       }
     } else if constexpr (Config::kTileNAtLaunch) {
       static_assert(kPitch % 16 == 0, "a buffer holds vectors");
       ElementD* const d = params.d + batch * params.batch_stride_d;
       if (!Config::kDRowMajor && first.m + kRows > end.m) {
-        Slice::store_elements(buffer, d, params.ldd, end, first, row, lane);
+        Slice::store_lines(buffer, d, params.ldd, end, first, mine.thread);
       } else {
-        Slice::store_vectors(buffer, d, params.ldd, end, first, row, lane);
+        Slice::store_vectors(buffer, d, params.ldd, end, first, mine.row, mine.lane);
       }
     }
   }

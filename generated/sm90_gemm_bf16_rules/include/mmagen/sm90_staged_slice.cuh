@@ -7,6 +7,7 @@
 #include <cute/tensor.hpp>
 
 #include "sm90_barrier.cuh"
+#include "vector_pair.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -128,25 +129,23 @@ struct Sm90StagedSlice {
     }
   }
 
-  /// Stores the warp's rows of the slice that begins at `first`, as far as they lie within D, along the contiguous mode of D.
-  CUTE_DEVICE static void store_elements(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
-                                         SliceCoord const& first, int first_row, int lane) {
-    constexpr int kLength = kRowMajor ? kColumns : kWarpRows;  // of a warp's part of a line
-    asm volatile("" : "+r"(lane));  // keeps the compiler from hoisting the offsets out of the tile loop and spilling them
-#pragma unroll 8
-    for (int j = 0; j < kWarpRows * kColumns / 32; ++j) {
-      int const i = lane + j * 32;
-      int const row = first_row + (kRowMajor ? i / kLength : i % kLength);
-      int const column = kRowMajor ? i % kLength : i / kLength;
-      if (first.m + row >= end.m || first.n + column >= end.n) { continue; }
-      d[place(first.m + row, first.n + column, ldd)] = *reinterpret_cast<Element const*>(buffer + offset(row, column));
-    }
+  /// Stores the slice that begins at `first`, as far as it lies within D, whose lines may begin at any element: whole aligned
+  /// vectors of 16 bytes, each of which may take elements of two vectors of the buffer, and the elements of a line before and
+  /// after them one by one. All threads of the warpgroup take part; `thread`: the index among them.
+  CUTE_DEVICE static void store_lines(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
+                                      SliceCoord const& first, int thread) {
+    asm volatile("" : "+r"(thread));  // keeps the compiler from hoisting the offsets out of the tile loop and spilling them
+    int const lines = cute::min(int{kLines}, kRowMajor ? end.m - first.m : end.n - first.n);
+    int const length = cute::min(int{kLength}, kRowMajor ? end.n - first.n : end.m - first.m);
+    Element* const origin = d + place(first.m, first.n, ldd);
+    if constexpr (kHasVectors) { store_whole_vectors(buffer, origin, ldd, lines, length, thread); }
+    store_ends(buffer, origin, ldd, lines, length, thread);
   }
 
-  /// The same in vectors of 16 bytes, for a D that TMA can address: its lines begin and end at multiples of 16 bytes.
+  /// The warp's rows of a slice in vectors of 16 bytes, for a D that TMA can address: its lines begin and end at multiples of
+  /// 16 bytes.
   CUTE_DEVICE static void store_vectors(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
                                         SliceCoord const& first, int first_row, int lane) {
-    constexpr int kVector = 16 / int(sizeof(Element));
     constexpr int kOfLine = (kRowMajor ? kColumns : kWarpRows) / kVector;
 #pragma unroll 4
     for (int i = lane; i < kWarpRows * kColumns / kVector; i += 32) {
@@ -161,6 +160,69 @@ struct Sm90StagedSlice {
   }
 
  private:
+  static constexpr int kThreads = 128;
+  static constexpr int kVector = 16 / int(sizeof(Element));
+  static constexpr int kLines = kRowMajor ? kRows : kColumns;
+  static constexpr int kLength = kRowMajor ? kColumns : kRows;  // of a line
+  static constexpr bool kHasVectors = kPitch % 16 == 0;         // else a line is shorter than a vector
+  // A thread loads so many elements before it stores them: the compiler may not know that D is not in shared memory, and would
+  // wait for each load.
+  static constexpr int kElementsAhead = 2;
+
+  CUTE_DEVICE static unsigned char const* in_line(unsigned char const* buffer, int line, int along) {
+    return buffer + (kRowMajor ? offset(line, along) : offset(along, line));
+  }
+
+  CUTE_DEVICE static void store_whole_vectors(unsigned char const* buffer, Element* origin, int64_t ldd, int lines, int length,
+                                              int thread) {
+    constexpr int kOfLine = kLength / kVector + 1;  // aligned vectors that may contain elements of a line
+    CUTE_NO_UNROLL
+    for (int i = thread; i < lines * kOfLine; i += kThreads) {
+      int const line = i / kOfLine;
+      Element* const to = origin + line * ldd;
+      int const before = detail::misalignment(to);
+      int const along = i % kOfLine * kVector - before;
+      if (along < 0 || along + kVector > length) { continue; }
+      int const low = along / kVector * kVector;
+      detail::VectorPair pair;
+      pair.low = *reinterpret_cast<uint4 const*>(in_line(buffer, line, low));
+      if (before > 0) { pair.high = *reinterpret_cast<uint4 const*>(in_line(buffer, line, low + kVector)); }
+      uint4 const vector = pair.template shifted<int(sizeof(Element))>(unsigned(along - low) * unsigned(sizeof(Element)));
+      __stcg(reinterpret_cast<uint4*>(to + along), vector);  // an assignment becomes four stores
+    }
+  }
+
+  /// The elements of each line that store_whole_vectors() leaves out; all of them without kHasVectors.
+  CUTE_DEVICE static void store_ends(unsigned char const* buffer, Element* origin, int64_t ldd, int lines, int length,
+                                     int thread) {
+    constexpr int kOfLine = kHasVectors ? 2 * kVector : kLength;
+    CUTE_NO_UNROLL
+    for (int begin = thread; begin < lines * kOfLine; begin += kElementsAhead * kThreads) {
+      Element elements[kElementsAhead];
+      Element* places[kElementsAhead] = {};
+      CUTE_UNROLL
+      for (int j = 0; j < kElementsAhead; ++j) {
+        int const i = begin + j * kThreads;
+        int const line = i / kOfLine;
+        Element* const to = origin + line * ldd;
+        int along = i % kOfLine, last = length;
+        if constexpr (kHasVectors) {
+          int const whole = cute::min((kVector - detail::misalignment(to)) % kVector, length);
+          int const behind = cute::max(whole, length - detail::misalignment(to + length));
+          last = along < kVector ? whole : length;
+          along = along < kVector ? along : behind + along - kVector;
+        }
+        if (line >= lines || along >= last) { continue; }
+        elements[j] = *reinterpret_cast<Element const*>(in_line(buffer, line, along));
+        places[j] = to + along;
+      }
+      CUTE_UNROLL
+      for (int j = 0; j < kElementsAhead; ++j) {
+        if (places[j] != nullptr) { *places[j] = elements[j]; }
+      }
+    }
+  }
+
   CUTE_DEVICE static int64_t place(int row, int column, int64_t ldd) {
     return kRowMajor ? row * ldd + column : row + column * ldd;
   }
