@@ -214,6 +214,7 @@ def _targets(site: _Site, place: str) -> dict[str, Path]:
 def _compile(
     site: _Site, places: Mapping[str, Job], at_once: int | None, progress: Progress | None, keep: Keep
 ) -> dict[str, BuildResult]:
+    """Whoever interrupts it loses only the projects that are not whole yet: those that are have been kept."""
     assert site.toolchain.ninja
     wanted: dict[str, dict[str, Path]] = {}
     for place, job in places.items():
@@ -221,13 +222,32 @@ def _compile(
         wanted[place] = {kind: made[kind] for kind in ("library", *job.programs) if kind in made}
     began = time.time_ns()
     targets = [os.path.relpath(path, site.build) for made in wanted.values() for path in made.values()]
-    output = ""
-    if targets:
-        command = [str(site.toolchain.ninja.path), "-C", str(site.build), "-k", "0"]
-        command += ["-j", str(at_once)] if at_once else []
-        output = follow([*command, *targets], env=site.env, on_line=_reporter(places, progress)).stdout
+    lines: list[str] = []
+    report = _reporter(places, progress)
+
+    def on_line(line: str) -> None:
+        lines.append(f"{line}\n")
+        report(line)
+
+    command = [str(site.toolchain.ninja.path), "-C", str(site.build), "-k", "0"]
+    command += ["-j", str(at_once)] if at_once else []
+    try:
+        if targets:
+            follow([*command, *targets], env=site.env, on_line=on_line)
+    except BaseException:
+        done = {site.build / step.output for step in _steps(site)}
+        whole = {place: job for place, job in places.items() if wanted[place] and done.issuperset(wanted[place].values())}
+        _results(site, whole, wanted, "".join(lines), began, keep)
+        raise
+    return _results(site, places, wanted, "".join(lines), began, keep)
+
+
+def _results(
+    site: _Site, places: Mapping[str, Job], wanted: Mapping[str, Mapping[str, Path]], output: str, began: int, keep: Keep
+) -> dict[str, BuildResult]:
+    """Of projects that ninja has compiled, or tried to. output: ninja's; began: when, in nanoseconds of time.time_ns()."""
     steps = edges(output)
-    times = _step_seconds(site.build / ".ninja_log")
+    times = _step_seconds(site)
     read = _read_files(site)
     results = {}
     for place, job in places.items():
@@ -303,18 +323,30 @@ def _read_files(site: _Site) -> dict[str, set[str]]:
     return found
 
 
-def _step_seconds(log: Path) -> dict[str, float]:
-    """Seconds of compile time by project folder, from ninja's own log; a step with two outputs counts once."""
+@dataclass(frozen=True)
+class _Step:
+    """A command that ninja has finished: when, in milliseconds of the run, one of its outputs, and which command it was."""
+
+    begin: int
+    end: int
+    output: str
+    command: str
+
+
+def _steps(site: _Site) -> list[_Step]:
+    """Those of ninja's log: one for each output."""
     try:
-        lines = log.read_text("utf-8").splitlines()
+        lines = (site.build / ".ninja_log").read_text("utf-8").splitlines()
     except OSError:
-        return {}
-    steps = {}
-    for line in lines:
-        fields = line.split("\t")
-        if len(fields) == 5:
-            steps[(fields[0], fields[1], fields[4])] = fields[3].split("/", 1)[0]
+        return []
+    rows = [row for row in (line.split("\t") for line in lines) if len(row) == 5]
+    return [_Step(int(row[0]), int(row[1]), row[3], row[4]) for row in rows]
+
+
+def _step_seconds(site: _Site) -> dict[str, float]:
+    """Seconds of compile time by project folder; a command with two outputs counts once."""
+    commands = {(step.begin, step.end, step.command): step.output.split("/", 1)[0] for step in _steps(site)}
     total: dict[str, float] = {}
-    for (start, end, _), place in steps.items():
-        total[place] = total.get(place, 0.0) + (int(end) - int(start)) / 1000
+    for (begin, end, _), place in commands.items():
+        total[place] = total.get(place, 0.0) + (end - begin) / 1000
     return total

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import mmagen.build.superproject
-from mmagen.build.build import build
+from mmagen.build.build import build, built
 from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.run import RECORD_FIELDS, run
 
@@ -135,6 +135,25 @@ def test_one_failure_keeps_the_others_and_a_second_build_compiles_nothing(tmp_pa
     assert again.cached and again.ptxas == result.ptxas and again.log == result.log
     build(projects[2:3], toolchain)
     assert "ninja" in commands, "a failed build must not be cached"
+
+
+def test_what_is_whole_when_a_build_is_interrupted_is_not_compiled_again(tmp_path, toolchain, cache):
+    quick, slow = _project(tmp_path, "quick"), _project(tmp_path, "slow")
+    with (slow / "CMakeLists.txt").open("a") as file:
+        file.write("add_custom_target(slow_wait COMMAND sleep 600)\nadd_dependencies(slow_verify slow_wait)\n")
+    linked = set()
+
+    def interrupt(_done, _total, what):
+        linked.update(kind for kind in ("verify", "bench") if "Linking" in what and f"quick_{kind}" in what)
+        if len(linked) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build([quick, slow], toolchain, progress=interrupt)
+    found = built(quick, toolchain)
+    assert found and found.cached and found.ptxas and set(found.programs) == {"verify", "bench"}
+    assert run(found, timeout_s=30).reason == ""
+    assert built(slow, toolchain) is None
 
 
 def test_the_cache_can_move_and_notices_edits(tmp_path, toolchain, cache, commands, monkeypatch):
