@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -214,7 +215,7 @@ def _targets(site: _Site, place: str) -> dict[str, Path]:
 def _compile(
     site: _Site, places: Mapping[str, Job], at_once: int | None, progress: Progress | None, keep: Keep
 ) -> dict[str, BuildResult]:
-    """Whoever interrupts it loses only the projects that are not whole yet: those that are have been kept."""
+    """If this is interrupted, the projects that are complete by then are kept."""
     assert site.toolchain.ninja
     wanted: dict[str, dict[str, Path]] = {}
     for place, job in places.items():
@@ -235,9 +236,12 @@ def _compile(
         if targets:
             follow([*command, *targets], env=site.env, on_line=on_line)
     except BaseException:
-        done = {site.build / step.output for step in _steps(site)}
+        # A step counts once its output has been read, and ninja has logged that it ended.
+        told = {edge.what.rsplit(" ", 1)[-1] for edge in edges("".join(lines))}
+        done = {site.build / step.output for step in _steps(site) if step.output in told}
         whole = {place: job for place, job in places.items() if wanted[place] and done.issuperset(wanted[place].values())}
-        _results(site, whole, wanted, "".join(lines), began, keep)
+        with contextlib.suppress(Exception):  # the interruption is what is reported
+            _results(site, whole, wanted, "".join(lines), began, keep)
         raise
     return _results(site, places, wanted, "".join(lines), began, keep)
 
@@ -245,7 +249,8 @@ def _compile(
 def _results(
     site: _Site, places: Mapping[str, Job], wanted: Mapping[str, Mapping[str, Path]], output: str, began: int, keep: Keep
 ) -> dict[str, BuildResult]:
-    """Of projects that ninja has compiled, or tried to. output: ninja's; began: when, in nanoseconds of time.time_ns()."""
+    """The result of each project that ninja built or failed to build. output: what ninja printed; began: time.time_ns() at its
+    start."""
     steps = edges(output)
     times = _step_seconds(site)
     read = _read_files(site)
@@ -325,7 +330,7 @@ def _read_files(site: _Site) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class _Step:
-    """A command that ninja has finished: when, in milliseconds of the run, one of its outputs, and which command it was."""
+    """A finished command of ninja: begin and end in milliseconds since ninja started, one of its outputs, the command's hash."""
 
     begin: int
     end: int
@@ -334,7 +339,7 @@ class _Step:
 
 
 def _steps(site: _Site) -> list[_Step]:
-    """Those of ninja's log: one for each output."""
+    """The entries of ninja's log: one for each output."""
     try:
         lines = (site.build / ".ninja_log").read_text("utf-8").splitlines()
     except OSError:

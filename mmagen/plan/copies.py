@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import Enum
 from math import ceil, log2
 
-from mmagen.plan.cost import Call, KernelShape
+from mmagen.plan.cost import Call, element_bytes
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 
@@ -52,16 +52,17 @@ def call_of(plan: GemmPlan, problem: Problem) -> Call:
     call = Call.of(plan, problem)
     copied = _copied(plan, problem, call)
     extents = _along(plan, call)
-    sizes = KernelShape.of(plan).bytes
+    sizes = element_bytes(plan)
     a, b = (ceil(extents[i] * sizes[i] / _PITCH_BYTES) * _PITCH_BYTES if copied[i] else call.pitches[i] for i in range(2))
     return replace(call, pitches=(a, b, call.pitches[2]))
 
 
 def loads(plan: GemmPlan, problem: Problem, room: bool = True) -> Loads:
     """Of a library that copies operands. room: has the call the workspace that it asks for? Without, nothing is copied."""
-    if all(_addressable(plan, problem, place) for place in range(2)):
+    call = Call.of(plan, problem)
+    if all(_addressable(plan, problem, call, place) for place in range(2)):
         return Loads.TMA
-    if room and any(_copied(plan, problem, Call.of(plan, problem))):
+    if room and any(_copied(plan, problem, call)):
         return Loads.COPIES
     return Loads.FEW_ROWS if takes_few_rows(plan, problem) else Loads.THREADS
 
@@ -70,7 +71,7 @@ def _copied(plan: GemmPlan, problem: Problem, call: Call) -> tuple[bool, bool]:
     """Whether A and B of a call with a workspace are copied."""
     if not plan.copies_operands:
         return False, False
-    a, b = (not _addressable(plan, problem, place) for place in range(2))
+    a, b = (not _addressable(plan, problem, call, place) for place in range(2))
     copied_bytes = _copied_bytes(plan, problem, call, (a, b))
     if copied_bytes is None or _few_rows_pay(plan, problem, call, copied_bytes):
         return False, False
@@ -82,12 +83,13 @@ def _along(plan: GemmPlan, call: Call) -> tuple[int, int]:
     return (call.k if plan.majors[0] == "K" else call.m, call.k if plan.majors[1] == "K" else call.n)
 
 
-def _addressable(plan: GemmPlan, problem: Problem, place: int) -> bool:
+def _addressable(plan: GemmPlan, problem: Problem, call: Call, place: int) -> bool:
     """Do all lines of A (0) or B (1) begin at multiples of 16 bytes?"""
-    size = KernelShape.of(plan).bytes[place]
+    size = element_bytes(plan)[place]
     stride = _stride(problem, place)
-    pitch = Call.of(plan, problem).pitches[place]
-    return pitch % _VECTOR_BYTES == 0 and all(count * size % _VECTOR_BYTES == 0 for count in (problem.offset, stride or 0))
+    return call.pitches[place] % _VECTOR_BYTES == 0 and all(
+        count * size % _VECTOR_BYTES == 0 for count in (problem.offset, stride or 0)
+    )
 
 
 def _stride(problem: Problem, place: int) -> int | None:
@@ -100,7 +102,7 @@ def _copied_bytes(plan: GemmPlan, problem: Problem, call: Call, copied: Sequence
     # It loads whole tiles, whatever launches of its kernel compute.
     whole = replace(lender, scheduler=replace(lender.scheduler, tile_n=0))
     tile_m, tile_n, tile_k = whole.tile_of_d
-    size = KernelShape.of(plan).bytes[0]
+    size = element_bytes(plan)[0]
     along = _along(plan, call)
     total, pieces = 0.0, 0.0
     for place in range(2):
@@ -121,7 +123,7 @@ def takes_few_rows(plan: GemmPlan, problem: Problem) -> bool:
     """takes_few_rows() for a library that has the kernel."""
     if not (plan.few_rows and min(problem.m, problem.n) <= _MOST_FEW and 0 < problem.k <= _MOST_FEW_K):
         return False
-    return few_rows_ctas(problem, KernelShape.of(plan).bytes[0]) <= _MOST_CTAS
+    return few_rows_ctas(problem, element_bytes(plan)[0]) <= _MOST_CTAS
 
 
 def few_rows_ctas(problem: Problem, element_bytes: float) -> int:
@@ -148,7 +150,7 @@ def _few_rows_pay(plan: GemmPlan, problem: Problem, call: Call, copied_bytes: fl
     if not takes_few_rows(plan, problem):
         return False
     few, many = sorted((call.m, call.n))
-    size = KernelShape.of(plan).bytes[0]
+    size = element_bytes(plan)[0]
     row, cta_rate = float(call.k) * size, _FEW_CTA_RATE_OF_BYTES if size == 1 else _FEW_CTA_RATE
     rows = row * call.batch
     direct = _FEW_LAUNCH_US + max(many * rows * (1 + few / _FEW_ROWS) / _FEW_RATE, (_ROWS_OF_FEW_CTA + few) * row / cta_rate)

@@ -6,7 +6,9 @@ Byte counts are per CTA, register counts per thread.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from mmagen.core.layout_text import LayoutText
@@ -119,13 +121,22 @@ class ProductPlan(TilePlan):
         own = (name for name, has in made.items() if has)
         return tuple(dict.fromkeys((*(one.part for one in self.arguments.all), *own)))
 
-    @property
+    @cached_property
     def majors(self) -> tuple[str, str, str]:
         """The contiguous modes of A, B and D."""
         return self.operand("A").major, self.operand("B").major, self.epilogue.major
 
     def operand(self, letter: str) -> Operand:
         """The operand of a call of that letter, "A" or "B"."""
+        return self._by_letter[letter]
+
+    @cached_property
+    def _by_letter(self) -> Mapping[str, Operand]:
+        """Cached: mmagen tune asks for operands a million times."""
+        return {one.letter: self._operand(one.letter) for one in self.operands}
+
+    def _operand(self, letter: str) -> Operand:
+        """What operand() returns."""
         return next(one for one in self.operands if one.letter == letter)
 
     @property

@@ -192,7 +192,7 @@ def candidates(paths: Paths) -> Iterator[Problem]:
     yield Problem(shape=(_next(m), _next(n), _next(2 * k) + _ALIGNED), batch=2, ld_pad=_ALIGNED - _RAGGED, alpha=-1.0, beta=2.0)
     rows = min(m_cluster * paths.group, _MOST_RESULTS)  # of a band; more are not emulated
     if paths.tma:
-        # Rows that end within 16 bytes are stored element by element, which takes long in many tiles: those of few do.
+        # Threads store the last slice of rows that are not multiples of 16 bytes, which takes long in many tiles: those of few do.
         more = _ALIGNED if "M" in paths.operands | {paths.result} else 1  # the last tile has one row, unless rows are not lines
         yield Problem(shape=(rows + more, n_cluster + _ALIGNED, k), batch=2)
         if more == 1:

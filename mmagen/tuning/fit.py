@@ -67,7 +67,7 @@ _KERNEL_PULL = 0.3  # of a config towards the kernel that others launch too
 _ROBUST = 0.1  # relative errors beyond it count linearly
 _SOFTNESS = 0.05  # of the choice, in relative time
 _REFINE_PULL, _REFINE_STEPS = 30.0, 40  # with a weaker pull the choice loses on problems that are held out
-_STEP = 1e-7  # of the logarithm of a coefficient, for a derivative
+_STEP = 1e-7  # of finite differences, in the logarithm of a coefficient
 _DIGITS = 4
 
 
@@ -205,7 +205,7 @@ def _stacked(rows: Sequence[Terms]) -> Terms:
 
 
 def _times(vectors: Vector, stacked: Terms) -> Vector:
-    """Predicted microseconds (..., calls) for coefficients (..., coefficient): a vector, or the rows of a matrix."""
+    """Predicted microseconds, (..., calls), for logarithms of coefficients, (..., len(_NAMES)): one set, or one in each row."""
     values = dict(zip(_NAMES, np.moveaxis(np.exp(vectors), -1, 0)[..., None], strict=True))
     return np.asarray(time_us(Cost.model_construct(**values), stacked))
 
@@ -219,7 +219,7 @@ def _least_squares(data: _Data, towards: Vector, pull: Vector) -> Vector:
         return np.concatenate([errors, pull * (vector - towards)])
 
     def jacobian(vector: Vector) -> Vector:
-        """By finite differences towards the inside of the bounds; scipy's own would call residuals() for each coefficient."""
+        """Forward differences; backward ones at the upper bound. scipy's own would call residuals() once for each coefficient."""
         steps = np.where(vector + _STEP <= high, _STEP, -_STEP)
         moved = np.log(_times(vector + np.diag(steps), data.terms) / _times(vector, data.terms))
         return np.concatenate([(data.weights * moved).T / steps, np.diag(pull)])

@@ -169,10 +169,10 @@ def test_how_each_problem_is_loaded_and_stored():
     ways = section(reported("sm90_gemm_bf16_tn")[1], "Loads and stores of each problem")
     assert ways["8192x8192x8192"] == "A and B by TMA"
     library = section(reported("sm90_gemm_bf16_library")[1], "Loads and stores of each problem")
-    assert library["2049x2057x1000 b2"] == "A and B by TMA; D element by element"
-    by_threads = "A and B unaligned: A and B by threads, or by TMA from copies in the workspace; D element by element"
+    assert library["2049x2057x1000 b2"] == "A and B by TMA; D by threads"
+    by_threads = "A and B unaligned: A and B by threads, or by TMA from copies in the workspace; D by threads"
     assert library["17x33x65"] == library["256x136x200 off+1 alpha=-1 beta=2"] == by_threads
-    assert library["16x136x200 off+1 alpha=-1 beta=2"] == by_threads.replace("by threads", "by the kernel for few rows")
+    assert library["16x136x200 off+1 alpha=-1 beta=2"] == by_threads.replace("B by threads", "B by the kernel for few rows")
 
 
 def test_operands_in_registers():

@@ -464,7 +464,7 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "sm90_epilogue_tma",
         "SliceCoord const of_d = {mine.bounds.m, mine.bounds.n / kPair};",
         "SliceCoord const of_d = {mine.bounds.m, mine.bounds.n};",
-        "columns of D behind the last are stored element by element",
+        "columns beyond the last of D are stored",
     ),
     (
         "epilogue_one_buffer_more",

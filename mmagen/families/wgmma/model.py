@@ -79,8 +79,8 @@ class WgmmaGemmPlan(GemmPlan):
     roles: WarpgroupRoles
     swapped: bool = False
 
-    def operand(self, letter: str) -> Operand:
-        one = super().operand("BA"["AB".index(letter)] if self.swapped else letter)
+    def _operand(self, letter: str) -> Operand:
+        one = super()._operand("BA"["AB".index(letter)] if self.swapped else letter)
         if self.swapped:
             one = replace(one, letter=letter, major="K" if one.contiguous_k else "MN"["AB".index(letter)])
         split = self.mainloop.pieces

@@ -48,7 +48,7 @@ def _way(plan: WgmmaGemmPlan, problem: Problem) -> str:
         threads = "the kernel for few rows" if copies.takes_few_rows(plan, problem) else "threads"
         parts = [f"{' and '.join(by_threads)} unaligned: A and B by {threads}{copied}"]
     if not _reachable("D", out.major, out.out.bytes, problem):
-        parts.append("D element by element")
+        parts.append("D by threads")
     return "; ".join(parts)
 
 

@@ -43,7 +43,7 @@ struct Sm90EpilogueTma {
     int64_t ldc, batch_stride_c;
     ElementD* d;
     int64_t ldd, batch_stride_d;
-    int tma_end;     // slices that end behind this column (row) of D are stored by threads
+    int tma_end;     // threads store the slices that end beyond this column of D (row, if D is column-major)
     bool tma_loads;  // else what is read is loaded element by element
     typename Functor::Params functor;
   };
@@ -390,13 +390,12 @@ struct Sm90EpilogueTma {
                                            SliceCoord const& first, Part const& mine) {
     if constexpr (kOfGroup<Tile>) {
       ElementD* const d = params.d + batch * params.batch_stride_d;
-      if constexpr (Tile::kAlongN == Config::kDRowMajor || kPitch % 16 != 0) {
+      if constexpr (Tile::kAlongN == Config::kDRowMajor) {
         Slice::store_lines(buffer, d, params.ldd, end, first, mine.thread);
       } else {
         Slice::store_vectors(buffer, d, params.ldd, end, first, mine.row, mine.lane);
       }
     } else if constexpr (Config::kTileNAtLaunch) {
-      static_assert(kPitch % 16 == 0, "a buffer holds vectors");
       ElementD* const d = params.d + batch * params.batch_stride_d;
       if (!Config::kDRowMajor && first.m + kRows > end.m) {
         Slice::store_lines(buffer, d, params.ldd, end, first, mine.thread);

@@ -25,7 +25,7 @@ struct alignas(128) GroupMatrices {
   ElementD* d;
   int64_t ldd;
   int m, n;
-  int tma_end;     // slices that end behind this column (row) of D are stored by threads
+  int tma_end;     // threads store the slices that end beyond this column of D (row, if D is column-major)
   bool tma_loads;  // can TMA load C?
   static constexpr int64_t batch_stride_c = 0, batch_stride_d = 0;
 };

@@ -128,16 +128,17 @@ struct Sm90StagedSlice {
     }
   }
 
-  /// Stores the slice that begins at `first`, as far as it lies within D, whose lines may begin at any element: whole aligned
-  /// vectors of 16 bytes, each of which may take elements of two vectors of the buffer, and the elements of a line before and
-  /// after them one by one. All threads of the warpgroup take part; `thread`: the index among them.
+  /// Stores the part of the slice at `first` that lies within D. Lines of D may begin at any element. Vectors of 16 bytes that
+  /// are aligned in D are stored whole, each assembled from up to two vectors of the buffer; the elements of a line before the
+  /// first and after the last of them are stored one by one. All threads of the warpgroup take part; `thread` is the index
+  /// within it.
   CUTE_DEVICE static void store_lines(unsigned char const* buffer, Element* d, int64_t ldd, SliceCoord const& end,
                                       SliceCoord const& first, int thread) {
     asm volatile("" : "+r"(thread));  // keeps the compiler from hoisting the offsets out of the tile loop and spilling them
     int const lines = cute::min(int{kLines}, kRowMajor ? end.m - first.m : end.n - first.n);
     int const length = cute::min(int{kLength}, kRowMajor ? end.n - first.n : end.m - first.m);
     Element* const origin = d + place(first.m, first.n, ldd);
-    if constexpr (kHasVectors) { store_whole_vectors(buffer, origin, ldd, lines, length, thread); }
+    store_whole_vectors(buffer, origin, ldd, lines, length, thread);
     store_ends(buffer, origin, ldd, lines, length, thread);
   }
 
@@ -163,9 +164,9 @@ struct Sm90StagedSlice {
   static constexpr int kVector = 16 / int(sizeof(Element));
   static constexpr int kLines = kRowMajor ? kRows : kColumns;
   static constexpr int kLength = kRowMajor ? kColumns : kRows;  // of a line
-  static constexpr bool kHasVectors = kPitch % 16 == 0;         // else a line is shorter than a vector
-  // A thread loads so many elements before it stores them: the compiler may not know that D is not in shared memory, and would
-  // wait for each load.
+  static_assert(kPitch % 16 == 0, "lines of a buffer are whole vectors");
+  // Elements that a thread loads before it stores any. The compiler cannot tell that D and the buffer do not overlap, so it
+  // would not move a load ahead of a store.
   static constexpr int kElementsAhead = 2;
 
   CUTE_DEVICE static unsigned char const* in_line(unsigned char const* buffer, int line, int along) {
@@ -174,7 +175,7 @@ struct Sm90StagedSlice {
 
   CUTE_DEVICE static void store_whole_vectors(unsigned char const* buffer, Element* origin, int64_t ldd, int lines, int length,
                                               int thread) {
-    constexpr int kOfLine = kLength / kVector + 1;  // aligned vectors that may contain elements of a line
+    constexpr int kOfLine = kLength / kVector;  // at most so many aligned vectors lie whole in a line
     CUTE_NO_UNROLL
     for (int i = thread; i < lines * kOfLine; i += kThreads) {
       int const line = i / kOfLine;
@@ -187,14 +188,14 @@ struct Sm90StagedSlice {
       pair.low = *reinterpret_cast<uint4 const*>(in_line(buffer, line, low));
       if (before > 0) { pair.high = *reinterpret_cast<uint4 const*>(in_line(buffer, line, low + kVector)); }
       uint4 const vector = pair.template shifted<int(sizeof(Element))>(unsigned(along - low) * unsigned(sizeof(Element)));
-      __stcg(reinterpret_cast<uint4*>(to + along), vector);  // an assignment becomes four stores
+      __stcg(reinterpret_cast<uint4*>(to + along), vector);  // an assignment compiles to four stores of 4 bytes here
     }
   }
 
-  /// The elements of each line that store_whole_vectors() leaves out; all of them without kHasVectors.
+  /// The elements of each line that store_whole_vectors() leaves out.
   CUTE_DEVICE static void store_ends(unsigned char const* buffer, Element* origin, int64_t ldd, int lines, int length,
                                      int thread) {
-    constexpr int kOfLine = kHasVectors ? 2 * kVector : kLength;
+    constexpr int kOfLine = 2 * kVector;
     CUTE_NO_UNROLL
     for (int begin = thread; begin < lines * kOfLine; begin += kElementsAhead * kThreads) {
       Element elements[kElementsAhead];
@@ -204,13 +205,11 @@ struct Sm90StagedSlice {
         int const i = begin + j * kThreads;
         int const line = i / kOfLine;
         Element* const to = origin + line * ldd;
-        int along = i % kOfLine, last = length;
-        if constexpr (kHasVectors) {
-          int const whole = cute::min((kVector - detail::misalignment(to)) % kVector, length);
-          int const behind = cute::max(whole, length - detail::misalignment(to + length));
-          last = along < kVector ? whole : length;
-          along = along < kVector ? along : behind + along - kVector;
-        }
+        int const whole = cute::min((kVector - detail::misalignment(to)) % kVector, length);
+        int const behind = cute::max(whole, length - detail::misalignment(to + length));
+        bool const begins = i % kOfLine < kVector;
+        int const along = begins ? i % kOfLine : behind + i % kOfLine - kVector;
+        int const last = begins ? whole : length;
         if (line >= lines || along >= last) { continue; }
         elements[j] = *reinterpret_cast<Element const*>(in_line(buffer, line, along));
         places[j] = to + along;

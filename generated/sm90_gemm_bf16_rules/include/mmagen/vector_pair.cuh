@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// Vectors of 16 bytes that begin at any element: two aligned vectors are loaded from global memory and shifted.
+// Vectors of 16 bytes that begin at any element: two aligned vectors are loaded and shifted.
 #pragma once
 
 #include <cute/config.hpp>
@@ -15,7 +15,7 @@ CUTE_HOST_DEVICE int misalignment(Element const* from) {
   return int(reinterpret_cast<uintptr_t>(from) % 16 / sizeof(Element));
 }
 
-/// Two adjacent vectors of 16 bytes, aligned in global memory.
+/// Two adjacent aligned vectors of 16 bytes.
 struct VectorPair {
   uint4 low{}, high{};
 
