@@ -199,7 +199,7 @@ struct Sm90StagedSlice {
     constexpr int kOfLine = 2 * kVector;
     CUTE_NO_UNROLL
     for (int begin = thread; begin < lines * kOfLine; begin += kElementsAhead * kThreads) {
-      Element elements[kElementsAhead];
+      Element elements[kElementsAhead] = {};
       Element* places[kElementsAhead] = {};
       CUTE_UNROLL
       for (int j = 0; j < kElementsAhead; ++j) {
