@@ -148,21 +148,17 @@ def capture(
         return Finished(child.returncode, stdout, stderr, time.monotonic() - start, timed_out, tuple(output.arrivals))
 
 
-def follow(argv: Sequence[str | Path], *, env: Mapping[str, str], on_line: Callable[[str], None]) -> Finished:
+def follow(argv: Sequence[str | Path], *, env: Mapping[str, str], on_line: Callable[[str], None]) -> None:
     """Run `argv` to completion, calling `on_line` for each line of output; stdout and stderr are merged, in order.
 
     Raises OSError if it does not start.
     """
-    start = time.monotonic()
-    lines = []
     with Children() as children:
         child = children.start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
         assert child.stdout is not None
         for line in child.stdout:
-            lines.append(line)
             on_line(line.rstrip("\n"))
         child.wait()
-        return Finished(child.returncode, "".join(lines), "", time.monotonic() - start)
 
 
 def _end(child: subprocess.Popen[str]) -> None:

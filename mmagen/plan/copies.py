@@ -126,17 +126,17 @@ def takes_few_rows(plan: GemmPlan, problem: Problem) -> bool:
     return few_rows_ctas(problem, element_bytes(plan)[0]) <= _MOST_CTAS
 
 
-def few_rows_ctas(problem: Problem, element_bytes: float) -> int:
-    """CTAs of the kernel for few rows: FewRowsGrid."""
+def few_rows_ctas(problem: Problem, size: float) -> int:
+    """CTAs of the kernel for few rows: FewRowsGrid. size: bytes of an element."""
     few, many = sorted((problem.m, problem.n))
-    row_classes = int(_VECTOR_BYTES / element_bytes)
+    row_classes = int(_VECTOR_BYTES / size)
     classes = min(many, row_classes)
     rows = -(-many // row_classes)  # of a class
     blocks = -(-rows // _ROWS_OF_FEW_CTA)
 
     def rows_of_sm(taken: int) -> float:
         ctas = float(classes * -(-blocks // taken) * problem.batch)
-        own = _ROWS_OF_FEW_CTA * taken + few + _FEW_MEANWHILE / (element_bytes * float(problem.k))
+        own = _ROWS_OF_FEW_CTA * taken + few + _FEW_MEANWHILE / (size * float(problem.k))
         return max(float(ceil(ctas / _SMS)), _FEW_CTAS_OF_SM) * own
 
     taken = 1

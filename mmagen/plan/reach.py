@@ -197,9 +197,10 @@ def candidates(paths: Paths) -> Iterator[Problem]:
         yield Problem(shape=(rows + more, n_cluster + _ALIGNED, k), batch=2)
         if more == 1:
             yield Problem(shape=(m + 1, _ALIGNED, k))
-        # An odd extent along which D alone lies, in several tiles, and one along which A or B does, in one.
+        # An odd extent along which D alone lies, in several tiles, the last of which has so few rows that some threads store none;
+        # and one along which A or B does, in one.
         for mode in sorted(paths.operands ^ {paths.result}):
-            several = {"M": m + _ALIGNED, "N": n_cluster + _ALIGNED, "K": 2 * k}
+            several = {"M": m + more, "N": n_cluster + _ALIGNED, "K": 2 * k}
             extents = several if mode == paths.result else {"M": max(m - _ALIGNED, _ALIGNED), "N": n, "K": k}
             odd = extents | {mode: extents[mode] - (_ALIGNED - 1 if mode == paths.result else _RAGGED)}
             yield Problem(shape=(odd["M"], odd["N"], odd["K"]), beta=2.0 if mode == paths.result else 0.0)
