@@ -162,7 +162,8 @@ class Terms:
     from pitches that are multiples of 32 but not of 128 bytes, and that are no multiples of 32. sums: bytes of partial sums in
     a workspace; summed: parts of K there, 0 without. empty_rows, empty_columns: the parts of all tiles' rows and columns that lie
     beyond D. The rest is 0 or 1. reduced: there is a second kernel. ragged: the last tile of M is partial. odd_stores: the pitch
-    of D is no multiple of 32 bytes. crowded: the next launch finds too few free SMs.
+    of D is no multiple of 32 bytes. thread_stores: it is no multiple of 16, and threads store D in place of TMA. crowded: the
+    next launch finds too few free SMs.
     """
 
     waves: float
@@ -182,6 +183,7 @@ class Terms:
     reduced: float
     ragged: float
     odd_stores: float
+    thread_stores: float
     crowded: float
 
 
@@ -214,6 +216,7 @@ def terms(kernel: KernelShape, ctas: int, call: Call) -> Terms:
         reduced=float(split),
         ragged=float(call.m > kernel.tile[0] and call.m % kernel.tile[0] != 0 and spread.waves <= MOST_RAGGED_WAVES),
         odd_stores=float(pitches[2] % 32 != 0),
+        thread_stores=float(pitches[2] % 16 != 0 and not split),  # the second kernel of split K stores D itself
         crowded=float(2 * spread.active > ctas),
     )
 
@@ -248,7 +251,7 @@ def outside_us(cost: Cost, it: Terms, waves: float) -> float:
 
 def epilogue_us(cost: Cost, it: Terms) -> float:
     """Of a work tile."""
-    return cost.tile_us * (1 + it.odd_stores * cost.store_pitch)
+    return cost.tile_us * (1 + it.odd_stores * cost.store_pitch) + it.thread_stores * cost.odd_store_us
 
 
 def predicted_us(kernel: KernelShape, cost: Cost, call: Call) -> float:

@@ -52,6 +52,9 @@ class Cost(Model):
     store_pitch: _Number = _at_least_zero(
         "store_pitch is the fraction by which tile_us grows if the pitch of D is not a multiple of 32 bytes"
     )
+    odd_store_us: _Number = _or_zero(
+        "odd_store_us is the additional time of an output tile if the pitch of D is not a multiple of 16 bytes, in microseconds"
+    )
     k_tile_us: _Number = _positive("k_tile_us is the time of a k tile if limited by the tensor core, in microseconds")
     throttle: _Number = _or_zero(
         "throttle is the fraction by which k_tile_us grows in the longest calls, when the power limit lowers the clock"

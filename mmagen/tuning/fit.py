@@ -39,6 +39,7 @@ _START: dict[str, tuple[float, float, bool]] = {
     "overlap_us": (0.5, 10.0, False),
     "tile_us": (0.5, 20.0, False),
     "store_pitch": (0.2, 10.0, True),
+    "odd_store_us": (1.5, 20.0, False),
     "k_tile_us": (0.2, 50.0, False),
     "throttle": (0.3, 3.0, True),
     "line_ns": (1.2, 5.0, True),

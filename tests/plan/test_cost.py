@@ -20,6 +20,7 @@ COST = Cost(
     overlap_us=0.5,
     tile_us=0.4,
     store_pitch=0.1,
+    odd_store_us=0.7,
     k_tile_us=0.15,
     throttle=0.3,
     line_ns=1.5,
@@ -51,16 +52,17 @@ int main() {
                     &k.workspace_splits, &stream_k, &k.bytes_a, &k.bytes_b, &k.bytes_d) == 11) {
     k.stream_k = stream_k;
     double* const values = &c.ctas;
-    for (int i = 0; i < 21; ++i) {
+    for (int i = 0; i < 22; ++i) {
       if (std::scanf("%lf", values + i) != 1) { return 1; }
     }
     if (std::scanf("%lf%lf%lf%lf%lf%lf%lf", &m, &n, &of_k, &batch, &pitch_a, &pitch_b, &pitch_d) != 7) { return 1; }
     mmagen::CallShape const p = mmagen::call_shape(k, m, n, of_k, batch, pitch_a, pitch_b, pitch_d);
-    mmagen::Demand const asked = mmagen::demand(k, c, p);
-    double const us = mmagen::predicted_us(k, c, p, asked, INFINITY, true);
-    std::printf("%.17g %.17g", us, mmagen::predicted_us(k, c, p, asked, INFINITY, false));
+    mmagen::Rates const rates(k, c);
+    mmagen::Demand const asked = mmagen::demand(k, c, rates, p);
+    double const us = mmagen::predicted_us(k, c, rates, p, asked, INFINITY, true);
+    std::printf("%.17g %.17g", us, mmagen::predicted_us(k, c, rates, p, asked, INFINITY, false));
     for (int part = 1; part < 8; ++part) {
-      std::printf(" %.17g", mmagen::predicted_us(k, c, p, asked, 0.25 * part * us, true) / us);
+      std::printf(" %.17g", mmagen::predicted_us(k, c, rates, p, asked, 0.25 * part * us, true) / us);
     }
     std::puts("");
   }
@@ -81,7 +83,7 @@ def drawn(dice: random.Random) -> tuple[KernelShape, Cost, Call]:
     values = {name: value * dice.uniform(0.5, 2) for name, value in COST.model_dump().items()}
     cost = Cost(**values | {"ctas": dice.choice([1, 66, 120, 132, 264])})
     extents = [max(1, round(math.exp(dice.uniform(0, math.log(most))))) for most in (1e6, 1e6, 1e6, 50)]
-    pitches = tuple(dice.choice([16, 32, 64, 128, 1]) * dice.randint(1, 4000) for _ in range(3))
+    pitches = tuple(dice.choice([2, 16, 32, 64, 128, 1]) * dice.randint(1, 4000) for _ in range(3))
     return kernel, cost, Call(*extents, pitches=pitches)
 
 

@@ -21,8 +21,8 @@ struct KernelShape {
 
 /// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 if they are not known.
 struct Cost {
-  double ctas, launch_us, overlap_us, tile_us, store_pitch, k_tile_us, throttle, line_ns, dram_tbps, dram_spread, dram_rows,
-      dram_columns, store_tbps, l2_tbps, l2_spread, l2_pitch, l2_odd_pitch, l2_ragged, fixup_us, part_us, fixup_tbps;
+  double ctas, launch_us, overlap_us, tile_us, store_pitch, odd_store_us, k_tile_us, throttle, line_ns, dram_tbps, dram_spread,
+      dram_rows, dram_columns, store_tbps, l2_tbps, l2_spread, l2_pitch, l2_odd_pitch, l2_ragged, fixup_us, part_us, fixup_tbps;
 
   constexpr bool known() const { return ctas > 0; }
 };
@@ -34,6 +34,7 @@ struct CallShape {
   double a, b, d;            // bytes of each matrix, of all batches
   bool odd_a, odd_b, odd_d;  // is the leading dimension not a multiple of 32 bytes?
   bool uneven_a, uneven_b;   // a multiple of 32 but not of 128 bytes?
+  bool thread_stores;        // is that of D not a multiple of 16 bytes, so that threads store D in place of TMA?
 
   constexpr bool empty() const { return m < 1 || n < 1 || k < 1 || batch < 1; }
 };
@@ -44,14 +45,28 @@ namespace detail {
 inline constexpr double kThrottledUs = 250;
 
 // Without a call into libm, of which the choice would make hundreds; numbers that are so large are whole.
-inline double whole_down(double x) { return x < 4e15 ? double(int64_t(x)) : x; }  // x >= 0
+constexpr double whole_down(double x) { return x < 4e15 ? double(int64_t(x)) : x; }  // x >= 0
 inline double whole_up(double x) {
   double const down = whole_down(x);
   return down < x ? down + 1 : down;
 }
 
+/// The least whole number of parts of size `of` that cover x. per: 1 / of; a product takes a fraction of a division's time. A
+/// double of 2^52 or more is whole, so the sum is rounded to the nearest whole number.
+inline double parts(double x, double of, double per) {
+  constexpr double kWhole = 0x1p52;
+  double const nearest = x * per + kWhole - kWhole;
+  return nearest * of < x ? nearest + 1 : nearest;
+}
+
 /// Is a number of bytes a multiple of `of`? Of numbers beyond the limits any answer does.
 inline bool is_multiple(double bytes, int64_t of) { return bytes < 9e18 && int64_t(bytes) % of == 0; }
+
+/// Bytes for each k that a tile loads from operands whose leading dimension is not a multiple of 32 bytes.
+inline double odd_bytes(KernelShape const& kernel, CallShape const& call) {
+  return (call.odd_a ? std::min(call.m, kernel.tile_m) * kernel.bytes_a : 0.0) +
+         (call.odd_b ? std::min(call.n, kernel.tile_n) * kernel.bytes_b : 0.0);
+}
 
 /// The number of splits that SplitKWorkspaceTileScheduler<Config, 0> decides for.
 inline double splits_decided(KernelShape const& kernel, CallShape const& call, double tiles, double k_tiles, double resident) {
@@ -129,49 +144,93 @@ inline CallShape call_shape(KernelShape const& kernel, double m, double n, doubl
   it.odd_a = !detail::is_multiple(pitch_a, 32);
   it.odd_b = !detail::is_multiple(pitch_b, 32);
   it.odd_d = !detail::is_multiple(pitch_d, 32);
+  it.thread_stores = !detail::is_multiple(pitch_d, 16);
   it.uneven_a = !it.odd_a && !detail::is_multiple(pitch_a, 128);
   it.uneven_b = !it.odd_b && !detail::is_multiple(pitch_b, 128);
   return it;
 }
 
-/// What a call requires of a kernel, without the distribution of its work over CTAs.
-struct Demand {
-  double tiles;         // of a cluster
-  double read, stored;  // microseconds that DRAM takes for A and B, and for D
-  double loaded;        // microseconds that L2 takes for all loads of A and B
-  double least;         // microseconds: the prediction is at least that
+/// What follows from a kernel and its coefficients alone.
+struct Rates {
+  double span_m = 0, span_n = 0, per_m = 0, per_n = 0;  // elements of M and N that a cluster computes, and reciprocals
+  double per_tile_k = 0, per_split_k = 0;               // reciprocals
+  double half = 0;                                      // clusters whose CTAs are half of those that run at once
+  double resident = 0, per_resident = 0;                // clusters that run at once, and the reciprocal
+  double read = 0, stored = 0, loaded = 0;              // microseconds of a byte
+  double line = 0;       // microseconds of a byte of a k tile's lines beside a multiple of 32 bytes
+  double mma = 0;        // microseconds of a cluster's tile for each k, with all CTAs busy
+  bool whole_k = false;  // does no call share the K of a tile among clusters?
+
+  constexpr Rates(KernelShape const& kernel, Cost const& cost) {
+    if (!cost.known()) { return; }
+    double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
+    span_m = kernel.tile_m * kernel.cluster_m;
+    span_n = kernel.tile_n * kernel.cluster_n;
+    per_m = 1 / span_m;
+    per_n = 1 / span_n;
+    per_tile_k = 1 / kernel.tile_k;
+    per_split_k = 1 / kernel.split_k;
+    resident = cost.ctas < group ? 1 : detail::whole_down(cost.ctas / group);
+    per_resident = 1 / resident;
+    half = cost.ctas / (2 * group);
+    read = 1 / (cost.dram_tbps * 1e6);
+    stored = 1 / (cost.store_tbps * 1e6);
+    loaded = 1 / (cost.l2_tbps * 1e6);
+    line = kernel.tile_k / 128 * cost.line_ns * 1e-3;
+    mma = group / ((cost.ctas < group ? group : cost.ctas) * kernel.split_k * kernel.tile_k) * cost.k_tile_us;
+    whole_k = kernel.workspace_splits < 0 && kernel.stream_k == 0;
+  }
 };
 
-inline Demand demand(KernelShape const& kernel, Cost const& cost, CallShape const& call) {
-  double const tiles_m = detail::whole_up(call.m / (kernel.tile_m * kernel.cluster_m));
-  double const tiles_n = detail::whole_up(call.n / (kernel.tile_n * kernel.cluster_n));
+/// What a call requires of a kernel, without the distribution of its work over CTAs.
+struct Demand {
+  double tiles;          // of a cluster
+  double rows, columns;  // of all tiles
+  double read, stored;   // microseconds that DRAM takes for A and B if no tile is partly empty, and for D
+  double loaded;         // microseconds that L2 takes for all loads of A and B
+  double least;          // microseconds: the prediction is at least that
+};
+
+inline Demand demand(KernelShape const& kernel, Cost const& cost, Rates const& rates, CallShape const& call) {
+  double const tiles_m = detail::parts(call.m, rates.span_m, rates.per_m);
+  double const tiles_n = detail::parts(call.n, rates.span_n, rates.per_n);
   Demand it{};
   it.tiles = tiles_m * tiles_n * call.batch;
-  double const empty_rows = 1 - call.m / (tiles_m * kernel.tile_m * kernel.cluster_m);
-  double const empty_columns = 1 - call.n / (tiles_n * kernel.tile_n * kernel.cluster_n);
-  double const empty = 1 + empty_rows * cost.dram_rows + empty_columns * cost.dram_columns;
   auto const loads = [&](double bytes, bool odd, bool uneven) {
     return odd ? bytes * (1 + cost.l2_odd_pitch) : uneven ? bytes * (1 + cost.l2_pitch) : bytes;
   };
-  it.read = (call.a + call.b) / (cost.dram_tbps * 1e6) * empty;
-  it.stored = call.d / (cost.store_tbps * 1e6);
-  it.loaded = (loads(call.a * tiles_n, call.odd_a, call.uneven_a) + loads(call.b * tiles_m, call.odd_b, call.uneven_b)) /
-              (cost.l2_tbps * 1e6);
-  // At least one work tile, and all CTAs busy all the time.
-  double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
-  double const mma = it.tiles * call.k * group / (std::max(cost.ctas, group) * kernel.split_k * kernel.tile_k) * cost.k_tile_us;
-  it.least = cost.launch_us + cost.tile_us + std::max(std::max(it.read + it.stored, it.loaded), mma);
+  it.rows = tiles_m * rates.span_m;
+  it.columns = tiles_n * rates.span_n;
+  it.read = (call.a + call.b) * rates.read;
+  it.stored = call.d * rates.stored;
+  it.loaded =
+      (loads(call.a * tiles_n, call.odd_a, call.uneven_a) + loads(call.b * tiles_m, call.odd_b, call.uneven_b)) * rates.loaded;
+  double const memory = std::max(it.read + it.stored, it.loaded);
+  double const tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0);
+  // If each CTA computes its tiles alone:
+  double const waves = detail::parts(it.tiles, rates.resident, rates.per_resident);
+  double const k_tiles = detail::parts(call.k, kernel.tile_k, rates.per_tile_k);
+  double const path = waves * (kernel.split_k == 1 ? k_tiles : detail::parts(k_tiles, kernel.split_k, rates.per_split_k));
+  double const lines = path * detail::odd_bytes(kernel, call) * rates.line;
+  double const overlap = std::min(it.tiles, rates.resident) > rates.half ? cost.overlap_us : 0.0;
+  double const stores = waves * (tile + (call.thread_stores ? cost.odd_store_us : 0.0));
+  it.least = stores + overlap + std::max(memory, std::max(path * cost.k_tile_us, lines));
+  // If they share tiles: at least one fixup, and all CTAs busy all the time.
+  if (!rates.whole_k) { it.least = std::min(it.least, tile + cost.fixup_us + std::max(memory, it.tiles * call.k * rates.mma)); }
+  it.least += cost.launch_us;
   return it;
 }
 
 /// Microseconds of one call in a sequence of such calls on a stream. As soon as the time is certain to be at least `limit`, the
 /// result is a lower bound of it that is at least `limit`: most kernels of a library are far from the fastest. workspace: does
 /// the call have one? Without it, K of a tile is not split over clusters.
-inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShape const& call, Demand const& asked,
-                           double limit, bool workspace) {
+inline double predicted_us(KernelShape const& kernel, Cost const& cost, Rates const& rates, CallShape const& call,
+                           Demand const& asked, double limit, bool workspace) {
   if (asked.least >= limit) { return asked.least; }
   detail::Schedule const it = detail::schedule(kernel, cost, call, asked.tiles, workspace);
-  double const tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0);
+  // If K is split, the second kernel stores D.
+  double const tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0) +
+                      (call.thread_stores && it.splits <= 1 ? cost.odd_store_us : 0.0);
   double fixup = it.joined * cost.fixup_us;
   if (it.splits > 1) {
     double const sums = 8 * it.splits * call.m * call.n * call.batch;  // bytes of f32, written and read
@@ -181,10 +240,7 @@ inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShap
   double const outside = cost.launch_us + overlap + it.waves * tile + fixup;  // of the mainloop
   double const cool = it.path * cost.k_tile_us;
   double const mma = cool * (1 + cost.throttle * cool / (cool + detail::kThrottledUs));
-  // Bytes per k that a tile loads from operands whose leading dimension is not a multiple of 32 bytes.
-  double const bytes_a = call.odd_a ? std::min(call.m, kernel.tile_m) * kernel.bytes_a : 0;
-  double const bytes_b = call.odd_b ? std::min(call.n, kernel.tile_n) * kernel.bytes_b : 0;
-  double const lines = it.path * (bytes_a + bytes_b) * kernel.tile_k / 128 * cost.line_ns * 1e-3;
+  double const lines = it.path * detail::odd_bytes(kernel, call) * rates.line;
   double const least = outside + std::max(std::max(mma, lines), std::max(asked.read + asked.stored, asked.loaded));
   if (least >= limit) { return least; }
 
@@ -193,7 +249,8 @@ inline double predicted_us(KernelShape const& kernel, Cost const& cost, CallShap
   // Powers of the part that is busy, in f32: they need no more digits, and take half the time.
   float const spread = it.used < 1 ? std::log(float(it.used)) : 0.0f;
   auto const power = [&](double exponent) { return spread < 0 ? double(std::exp(float(-exponent) * spread)) : 1.0; };
-  double const dram = asked.read * power(cost.dram_spread) + asked.stored;
+  double const empty = 1 + (1 - call.m / asked.rows) * cost.dram_rows + (1 - call.n / asked.columns) * cost.dram_columns;
+  double const dram = asked.read * empty * power(cost.dram_spread) + asked.stored;
   double const l2 = asked.loaded * (ragged ? 1 + cost.l2_ragged : 1.0) * power(cost.l2_spread);
   auto const fourth = [](double x) { return x * x * x * x; };
   return outside + std::sqrt(std::sqrt(fourth(mma) + fourth(lines) + fourth(dram) + fourth(l2)));

@@ -54,14 +54,32 @@ class When {
 /// A kernel that may be chosen: functions that take the project's public structs. `workspace` is null if the kernel uses none.
 template <class Args, class Info>
 struct Candidate {
+  using Run = Status (*)(Args const&, cudaStream_t);
+  using CanRun = Status (*)(Args const&);
+  using Query = Status (*)(Info&);
+  using Workspace = Status (*)(Args const&, int64_t&);
+
+  constexpr Candidate(char const* name, When const& when, Run run, CanRun can_run, Query query, Workspace workspace,
+                      KernelShape const& kernel = {}, Cost const& cost = {})
+      : name(name),
+        when(when),
+        run(run),
+        can_run(can_run),
+        query(query),
+        workspace(workspace),
+        kernel(kernel),
+        cost(cost),
+        rates(kernel, cost) {}
+
   char const* name;
   When when;
-  Status (*run)(Args const&, cudaStream_t);
-  Status (*can_run)(Args const&);
-  Status (*query)(Info&);
-  Status (*workspace)(Args const&, int64_t&);
-  KernelShape kernel = {};
-  Cost cost = {};
+  Run run;
+  CanRun can_run;
+  Query query;
+  Workspace workspace;
+  KernelShape kernel;
+  Cost cost;
+  Rates rates;
 };
 
 namespace detail {
@@ -102,17 +120,17 @@ Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kC
   int first = -1;
   for (int i = 0; i < kCount; ++i) {
     if (candidates[i].when.decides()) { continue; }
-    asked[i] = demand(candidates[i].kernel, candidates[i].cost, call);
+    asked[i] = demand(candidates[i].kernel, candidates[i].cost, candidates[i].rates, call);
     if (first < 0 || asked[i].least < asked[first].least) { first = i; }
   }
   auto const predicted = [&](int i, double limit) {
     Candidate<Args, Info> const& one = candidates[i];
-    return predicted_us(one.kernel, one.cost, call, asked[i], limit, given);
+    return predicted_us(one.kernel, one.cost, one.rates, call, asked[i], limit, given);
   };
   int best = first;
   double least = predicted(first, INFINITY);
   for (int i = 0; i < kCount; ++i) {
-    if (i == first || candidates[i].when.decides()) { continue; }
+    if (candidates[i].when.decides() || asked[i].least >= least || i == first) { continue; }
     double const us = predicted(i, least);
     if (us < least || (us == least && i < best)) { least = us, best = i; }
   }
