@@ -36,9 +36,9 @@ _Number = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
 class Cost(Model):
     """Coefficients of the time that a config takes, as `mmagen tune` fits them to measurements on one device.
 
-    The time of a call is launch_us, overlap_us where CTAs fill more than half of the device, tile_us for each wave, the fixups
-    of split K, and the mainloop: the fourth root of the sum of the fourth powers of its times if limited by wgmma (or mma.sync),
-    by TMA's lines, by DRAM and by L2. Coefficients that a spec may lack are 0 then, and have no effect.
+    The time of a call is launch_us, overlap_us where CTAs fill more than half of the device, tile_us and odd_store_us for each
+    wave, the fixups of split K, and the mainloop: the fourth root of the sum of the fourth powers of its times if limited by
+    wgmma (or mma.sync), by TMA's lines, by DRAM and by L2. Coefficients that a spec may lack are 0 then, and have no effect.
     """
 
     ctas: Annotated[int, Field(ge=1, le=1 << 20, strict=True)] = Field(
@@ -53,7 +53,8 @@ class Cost(Model):
         "store_pitch is the fraction by which tile_us grows if the pitch of D is not a multiple of 32 bytes"
     )
     odd_store_us: _Number = _or_zero(
-        "odd_store_us is the additional time of an output tile if the pitch of D is not a multiple of 16 bytes, in microseconds"
+        "odd_store_us is the additional time of an output tile if the pitch of D is not a multiple of 16 bytes and K is not split "
+        "over a workspace, in microseconds"
     )
     k_tile_us: _Number = _positive("k_tile_us is the time of a k tile if limited by the tensor core, in microseconds")
     throttle: _Number = _or_zero(

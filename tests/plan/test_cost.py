@@ -64,6 +64,10 @@ int main() {
     for (int part = 1; part < 8; ++part) {
       std::printf(" %.17g", mmagen::predicted_us(k, c, rates, p, asked, 0.25 * part * us, true) / us);
     }
+    double const alone = mmagen::predicted_us(k, c, rates, p, asked, INFINITY, false);
+    for (int part = 1; part < 8; ++part) {
+      std::printf(" %.17g", mmagen::predicted_us(k, c, rates, p, asked, 0.25 * part * alone, false) / alone);
+    }
     std::puts("");
   }
 }
@@ -123,16 +127,17 @@ def test_cxx_and_python_predict_the_same(program):
     found = [[float(value) for value in line.split()] for line in done.stdout.splitlines()]
     assert len(found) == len(cases)
     early = 0
-    for case, (value, without, *limited) in zip(cases, found, strict=True):
+    for case, (value, without, *limits) in zip(cases, found, strict=True):
         kernel, cost, call = case
         assert value == pytest.approx(predicted_us(kernel, cost, call), rel=1e-6), case  # powers are f32 in C++
         assert without == pytest.approx(predicted_us(kernel.without_workspace, cost, call), rel=1e-6), case
         # With a limit that the time reaches: a lower bound that reaches it too. With a higher limit: the time.
-        for part, ratio in zip((0.25, 0.5, 0.75, 1.0), limited, strict=False):
-            assert part * (1 - 1e-12) <= ratio <= 1 + 1e-12, case
-            early += ratio < 1 - 1e-9
-        assert limited[4:] == [1.0] * 3, case
-    assert early > len(cases), "limits are seen before the whole time is computed"
+        for limited in (limits[:7], limits[7:]):
+            for part, ratio in zip((0.25, 0.5, 0.75, 1.0), limited, strict=False):
+                assert part * (1 - 1e-12) <= ratio <= 1 + 1e-12, case
+                early += ratio < 1 - 1e-9
+            assert limited[4:] == [1.0] * 3, case
+    assert early > 2 * len(cases), "limits are seen before the whole time is computed"
 
 
 def test_the_largest_extents_overflow_nothing(program):
@@ -193,6 +198,18 @@ def test_rows_beside_multiples_of_32_bytes_take_longer():
     assert predicted_us(KERNEL, COST, odd) > 1.05 * predicted_us(KERNEL, COST, even)
 
 
+def test_threads_store_d_where_tma_cannot_but_not_if_a_second_kernel_does():
+    without = COST.model_copy(update={"odd_store_us": 0.0})
+
+    def added(kernel: KernelShape, pitch_d: int) -> float:
+        one = Call(256, 250, 65536, 1, (2 * 65536, 2 * 65536, pitch_d))
+        return predicted_us(kernel, COST, one) - predicted_us(kernel, without, one)
+
+    split = KernelShape((128, 128, 64), (1, 1), 1, 3, 0, (2, 2, 2))
+    assert added(KERNEL, 502) == pytest.approx(COST.odd_store_us) and added(KERNEL, 528) == 0
+    assert added(split, 502) == 0 and added(split.without_workspace, 502) == pytest.approx(COST.odd_store_us)
+
+
 def test_empty_parts_of_tiles_slow_down_reading():
     few, narrow, full = call(8, 131072, 8192), call(131072, 8, 8192), call(128, 131072, 8192)
     for one, name in ((few, "dram_rows"), (narrow, "dram_columns")):
@@ -222,6 +239,7 @@ def test_costs_of_earlier_versions_lack_some_coefficients():
     old = {
         name: value
         for name, value in COST.model_dump().items()
-        if name not in ("throttle", "dram_rows", "dram_columns", "part_us")
+        if name not in ("odd_store_us", "throttle", "dram_rows", "dram_columns", "part_us")
     }
-    assert Cost(**old).model_dump() == COST.model_dump() | {"throttle": 0, "dram_rows": 0, "dram_columns": 0, "part_us": 0}
+    lacking = {"odd_store_us": 0, "throttle": 0, "dram_rows": 0, "dram_columns": 0, "part_us": 0}
+    assert Cost(**old).model_dump() == COST.model_dump() | lacking

@@ -59,7 +59,7 @@ struct Candidate {
   using Workspace = Status (*)(Args const&, int64_t&);
 
   constexpr Candidate(char const* name, When const& when, Run run, CanRun can_run, Query query, Workspace workspace,
-                      KernelShape const& kernel = {}, Cost const& cost = {})
+                      KernelShape const& kernel = KernelShape{}, Cost const& cost = Cost{})
       : name(name),
         when(when),
         run(run),

@@ -51,12 +51,11 @@ inline double whole_up(double x) {
   return down < x ? down + 1 : down;
 }
 
-/// The least whole number of parts of size `of` that cover x. per: 1 / of; a product takes a fraction of a division's time. A
-/// double of 2^52 or more is whole, so the sum is rounded to the nearest whole number.
+/// The least whole number of parts of size `of` that cover x; of more than 4e15 parts, about 4e15. per: 1 / of, since a product
+/// takes a fraction of a division's time.
 inline double parts(double x, double of, double per) {
-  constexpr double kWhole = 0x1p52;
-  double const nearest = x * per + kWhole - kWhole;
-  return nearest * of < x ? nearest + 1 : nearest;
+  double const down = double(int64_t(std::min(x * per, 4e15)));
+  return down * of < x ? down + 1 : down;
 }
 
 /// Is a number of bytes a multiple of `of`? Of numbers beyond the limits any answer does.
@@ -157,7 +156,7 @@ struct Rates {
   double half = 0;                                      // clusters whose CTAs are half of those that run at once
   double resident = 0, per_resident = 0;                // clusters that run at once, and the reciprocal
   double read = 0, stored = 0, loaded = 0;              // microseconds of a byte
-  double line = 0;       // microseconds of a byte of a k tile's lines beside a multiple of 32 bytes
+  double line = 0;       // microseconds of a byte, for each k, in lines that do not begin at a multiple of 32 bytes
   double mma = 0;        // microseconds of a cluster's tile for each k, with all CTAs busy
   bool whole_k = false;  // does no call share the K of a tile among clusters?
 
@@ -207,7 +206,7 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, Rates const& r
       (loads(call.a * tiles_n, call.odd_a, call.uneven_a) + loads(call.b * tiles_m, call.odd_b, call.uneven_b)) * rates.loaded;
   double const memory = std::max(it.read + it.stored, it.loaded);
   double const tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0);
-  // If each CTA computes its tiles alone:
+  // If each cluster computes its tiles alone:
   double const waves = detail::parts(it.tiles, rates.resident, rates.per_resident);
   double const k_tiles = detail::parts(call.k, kernel.tile_k, rates.per_tile_k);
   double const path = waves * (kernel.split_k == 1 ? k_tiles : detail::parts(k_tiles, kernel.split_k, rates.per_split_k));
@@ -215,7 +214,7 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, Rates const& r
   double const overlap = std::min(it.tiles, rates.resident) > rates.half ? cost.overlap_us : 0.0;
   double const stores = waves * (tile + (call.thread_stores ? cost.odd_store_us : 0.0));
   it.least = stores + overlap + std::max(memory, std::max(path * cost.k_tile_us, lines));
-  // If they share tiles: at least one fixup, and all CTAs busy all the time.
+  // If clusters share the K of a tile (split-K, stream-K): at least one fixup, and all CTAs busy all the time.
   if (!rates.whole_k) { it.least = std::min(it.least, tile + cost.fixup_us + std::max(memory, it.tiles * call.k * rates.mma)); }
   it.least += cost.launch_us;
   return it;
