@@ -236,10 +236,6 @@ def test_power_slows_down_long_calls_only():
 
 
 def test_costs_of_earlier_versions_lack_some_coefficients():
-    old = {
-        name: value
-        for name, value in COST.model_dump().items()
-        if name not in ("odd_store_us", "throttle", "dram_rows", "dram_columns", "part_us")
-    }
-    lacking = {"odd_store_us": 0, "throttle": 0, "dram_rows": 0, "dram_columns": 0, "part_us": 0}
+    lacking = dict.fromkeys(("odd_store_us", "throttle", "dram_rows", "dram_columns", "part_us"), 0)
+    old = {name: value for name, value in COST.model_dump().items() if name not in lacking}
     assert Cost(**old).model_dump() == COST.model_dump() | lacking

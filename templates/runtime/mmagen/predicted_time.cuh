@@ -91,6 +91,41 @@ inline double splits_decided(KernelShape const& kernel, CallShape const& call, d
   return best;
 }
 
+}  // namespace detail
+
+/// What follows from a kernel and its coefficients alone.
+struct Rates {
+  double span_m = 0, span_n = 0, per_m = 0, per_n = 0;  // elements of M and N that a cluster computes, and reciprocals
+  double per_tile_k = 0, per_split_k = 0;               // reciprocals
+  double group = 0;                                     // CTAs of a cluster
+  double resident = 0, per_resident = 0;                // clusters that run at once, and the reciprocal
+  double read = 0, stored = 0, loaded = 0;              // microseconds of a byte
+  double line = 0;       // microseconds of a byte, for each k, in lines that do not begin at a multiple of 32 bytes
+  double mma = 0;        // microseconds of a cluster's tile for each k, with all CTAs busy
+  bool whole_k = false;  // does no call share the K of a tile among clusters?
+
+  constexpr Rates(KernelShape const& kernel, Cost const& cost) {
+    if (!cost.known()) { return; }
+    group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
+    span_m = kernel.tile_m * kernel.cluster_m;
+    span_n = kernel.tile_n * kernel.cluster_n;
+    per_m = 1 / span_m;
+    per_n = 1 / span_n;
+    per_tile_k = 1 / kernel.tile_k;
+    per_split_k = 1 / kernel.split_k;
+    resident = cost.ctas < group ? 1 : detail::whole_down(cost.ctas / group);
+    per_resident = 1 / resident;
+    read = 1 / (cost.dram_tbps * 1e6);
+    stored = 1 / (cost.store_tbps * 1e6);
+    loaded = 1 / (cost.l2_tbps * 1e6);
+    line = kernel.tile_k / 128 * cost.line_ns * 1e-3;
+    mma = group / ((cost.ctas < group ? group : cost.ctas) * kernel.split_k * kernel.tile_k) * cost.k_tile_us;
+    whole_k = kernel.workspace_splits < 0 && kernel.stream_k == 0;
+  }
+};
+
+namespace detail {
+
 /// How the work of a call is distributed over CTAs.
 struct Schedule {
   double waves;   // work tiles of the busiest CTA
@@ -101,10 +136,9 @@ struct Schedule {
   double joined;  // partial sums that a CTA adds, one after the other
 };
 
-inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape const& call, double tiles, bool workspace) {
-  double const k_tiles = whole_up(call.k / kernel.tile_k);
-  double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
-  double const resident = std::max(1.0, whole_down(cost.ctas / group));  // clusters
+inline Schedule schedule(KernelShape const& kernel, Rates const& rates, CallShape const& call, double tiles, double k_tiles,
+                         bool workspace) {
+  double const resident = rates.resident;
   double splits = 1;
   if (workspace && kernel.workspace_splits >= 0) {
     splits = kernel.workspace_splits > 0 ? std::min(double(kernel.workspace_splits), k_tiles)
@@ -112,10 +146,10 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
   }
   double const work = tiles * splits;
   Schedule it{};
-  it.waves = whole_up(work / resident);
+  it.waves = parts(work, resident, rates.per_resident);
   it.path = it.waves * whole_up(k_tiles / (kernel.split_k * splits));
   it.used = work / (it.waves * resident);
-  it.active = std::min(work, resident) * group;
+  it.active = std::min(work, resident) * rates.group;
   it.splits = splits;
   if (workspace && kernel.stream_k > 0) {
     double const rest = tiles - resident * whole_down(tiles / resident);
@@ -124,7 +158,7 @@ inline Schedule schedule(KernelShape const& kernel, Cost const& cost, CallShape 
     if (rest > 0 && (always || 3 * rest < 2 * resident) && shared * k_tiles >= (always ? 4 : 8) * resident) {
       it.path = whole_up(tiles * k_tiles / resident);
       it.used = 1;
-      it.active = resident * group;
+      it.active = resident * rates.group;
       it.joined = whole_up(k_tiles / whole_up(shared * k_tiles / resident));
     }
   }
@@ -149,41 +183,11 @@ inline CallShape call_shape(KernelShape const& kernel, double m, double n, doubl
   return it;
 }
 
-/// What follows from a kernel and its coefficients alone.
-struct Rates {
-  double span_m = 0, span_n = 0, per_m = 0, per_n = 0;  // elements of M and N that a cluster computes, and reciprocals
-  double per_tile_k = 0, per_split_k = 0;               // reciprocals
-  double half = 0;                                      // clusters whose CTAs are half of those that run at once
-  double resident = 0, per_resident = 0;                // clusters that run at once, and the reciprocal
-  double read = 0, stored = 0, loaded = 0;              // microseconds of a byte
-  double line = 0;       // microseconds of a byte, for each k, in lines that do not begin at a multiple of 32 bytes
-  double mma = 0;        // microseconds of a cluster's tile for each k, with all CTAs busy
-  bool whole_k = false;  // does no call share the K of a tile among clusters?
-
-  constexpr Rates(KernelShape const& kernel, Cost const& cost) {
-    if (!cost.known()) { return; }
-    double const group = kernel.cluster_m * kernel.cluster_n * kernel.split_k;
-    span_m = kernel.tile_m * kernel.cluster_m;
-    span_n = kernel.tile_n * kernel.cluster_n;
-    per_m = 1 / span_m;
-    per_n = 1 / span_n;
-    per_tile_k = 1 / kernel.tile_k;
-    per_split_k = 1 / kernel.split_k;
-    resident = cost.ctas < group ? 1 : detail::whole_down(cost.ctas / group);
-    per_resident = 1 / resident;
-    half = cost.ctas / (2 * group);
-    read = 1 / (cost.dram_tbps * 1e6);
-    stored = 1 / (cost.store_tbps * 1e6);
-    loaded = 1 / (cost.l2_tbps * 1e6);
-    line = kernel.tile_k / 128 * cost.line_ns * 1e-3;
-    mma = group / ((cost.ctas < group ? group : cost.ctas) * kernel.split_k * kernel.tile_k) * cost.k_tile_us;
-    whole_k = kernel.workspace_splits < 0 && kernel.stream_k == 0;
-  }
-};
-
 /// What a call requires of a kernel, without the distribution of its work over CTAs.
 struct Demand {
-  double tiles;          // of a cluster
+  double tiles;  // of a cluster
+  double k_tiles;
+  double tile;           // microseconds of a work tile besides its mainloop, if TMA stores it
   double rows, columns;  // of all tiles
   double read, stored;   // microseconds that DRAM takes for A and B if no tile is partly empty, and for D
   double loaded;         // microseconds that L2 takes for all loads of A and B
@@ -193,7 +197,7 @@ struct Demand {
 inline Demand demand(KernelShape const& kernel, Cost const& cost, Rates const& rates, CallShape const& call) {
   double const tiles_m = detail::parts(call.m, rates.span_m, rates.per_m);
   double const tiles_n = detail::parts(call.n, rates.span_n, rates.per_n);
-  Demand it{};
+  Demand it;
   it.tiles = tiles_m * tiles_n * call.batch;
   auto const loads = [&](double bytes, bool odd, bool uneven) {
     return odd ? bytes * (1 + cost.l2_odd_pitch) : uneven ? bytes * (1 + cost.l2_pitch) : bytes;
@@ -205,17 +209,19 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, Rates const& r
   it.loaded =
       (loads(call.a * tiles_n, call.odd_a, call.uneven_a) + loads(call.b * tiles_m, call.odd_b, call.uneven_b)) * rates.loaded;
   double const memory = std::max(it.read + it.stored, it.loaded);
-  double const tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0);
+  it.tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0);
+  it.k_tiles = detail::parts(call.k, kernel.tile_k, rates.per_tile_k);
   // If each cluster computes its tiles alone:
   double const waves = detail::parts(it.tiles, rates.resident, rates.per_resident);
-  double const k_tiles = detail::parts(call.k, kernel.tile_k, rates.per_tile_k);
-  double const path = waves * (kernel.split_k == 1 ? k_tiles : detail::parts(k_tiles, kernel.split_k, rates.per_split_k));
+  double const path = waves * (kernel.split_k == 1 ? it.k_tiles : detail::parts(it.k_tiles, kernel.split_k, rates.per_split_k));
   double const lines = path * detail::odd_bytes(kernel, call) * rates.line;
-  double const overlap = std::min(it.tiles, rates.resident) > rates.half ? cost.overlap_us : 0.0;
-  double const stores = waves * (tile + (call.thread_stores ? cost.odd_store_us : 0.0));
+  double const overlap = 2 * std::min(it.tiles, rates.resident) * rates.group > cost.ctas ? cost.overlap_us : 0.0;
+  double const stores = waves * (it.tile + (call.thread_stores ? cost.odd_store_us : 0.0));
   it.least = stores + overlap + std::max(memory, std::max(path * cost.k_tile_us, lines));
   // If clusters share the K of a tile (split-K, stream-K): at least one fixup, and all CTAs busy all the time.
-  if (!rates.whole_k) { it.least = std::min(it.least, tile + cost.fixup_us + std::max(memory, it.tiles * call.k * rates.mma)); }
+  if (!rates.whole_k) {
+    it.least = std::min(it.least, it.tile + cost.fixup_us + std::max(memory, it.tiles * call.k * rates.mma));
+  }
   it.least += cost.launch_us;
   return it;
 }
@@ -226,10 +232,9 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, Rates const& r
 inline double predicted_us(KernelShape const& kernel, Cost const& cost, Rates const& rates, CallShape const& call,
                            Demand const& asked, double limit, bool workspace) {
   if (asked.least >= limit) { return asked.least; }
-  detail::Schedule const it = detail::schedule(kernel, cost, call, asked.tiles, workspace);
+  detail::Schedule const it = detail::schedule(kernel, rates, call, asked.tiles, asked.k_tiles, workspace);
   // If K is split, the second kernel stores D.
-  double const tile = cost.tile_us * (call.odd_d ? 1 + cost.store_pitch : 1.0) +
-                      (call.thread_stores && it.splits <= 1 ? cost.odd_store_us : 0.0);
+  double const tile = asked.tile + (call.thread_stores && it.splits <= 1 ? cost.odd_store_us : 0.0);
   double fixup = it.joined * cost.fixup_us;
   if (it.splits > 1) {
     double const sums = 8 * it.splits * call.m * call.n * call.batch;  // bytes of f32, written and read
