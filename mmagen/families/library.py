@@ -68,8 +68,8 @@ def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
     """The plan of a choice, with all launches of its kernel."""
     if not (choice.launch and choice.config.clusters):
         return plan
-    launches = tuple(LaunchShape(*launch.cluster, launch.tile_n or 0) for launch in choice.config.clusters)
-    return plan.launched(launches, choice.launch.tile_n or 0)
+    own = LaunchShape.of(choice.launch)
+    return plan.launched(tuple(map(LaunchShape.of, choice.config.clusters)), own.tile_n, own.widths)
 
 
 def choose(plan: GemmPlan, problem: Problem, workspace: bool = True, room: bool = True) -> Config:
@@ -227,15 +227,24 @@ def _cluster_faults(choices: Sequence[Entry], plans: Sequence[GemmPlan]) -> Iter
                 "omit it, or write a config with cluster",
                 {choice.key: ABSENT},
             )
-        elif (tile_n := choice.launch.tile_n) and (why := one.why_not_tile_n(tile_n)):
-            legal = [n for n in range(8, one.tile[1], 8) if not one.why_not_tile_n(n)]
-            nearest = min(((abs(n - tile_n), n) for n in legal), default=(0, 0))[1]
-            yield Fault(
-                (*choice.key, "tile_n"),
-                f"{tile_n} columns of a tile cannot be computed: {why}",
-                f"write {nearest}, or omit it for all columns" if nearest else "omit it: all columns of a tile are computed",
-                {(*choice.key, "tile_n"): nearest or ABSENT},
-            )
+        else:
+            yield from _width_faults((*choice.key, "tile_n"), LaunchShape.of(choice.launch), one)
+
+
+def _width_faults(key: Key, launch: LaunchShape, one: GemmPlan) -> Iterator[Fault]:
+    """Faults for columns of a tile that a launch cannot compute. key: of tile_n."""
+    legal = [n for n in range(8, one.tile[1], 8) if not one.why_not_tile_n(n)]
+    wrong = {n: why for n in launch.widths or (launch.tile_n,) if n and (why := one.why_not_tile_n(n))}
+    for i, (tile_n, why) in enumerate(wrong.items()):
+        nearest = min(((abs(n - tile_n), n) for n in legal), default=(0, 0))[1]
+        what, every = f"{tile_n} columns of a tile cannot be computed: {why}", "all columns of a tile are computed"
+        if not launch.widths:
+            remedy = f"write {nearest}, or omit it for all columns" if nearest else f"omit it: {every}"
+            yield Fault(key, what, remedy, {key: nearest or ABSENT})
+        elif i == 0:
+            left = [n for n in launch.widths if n not in wrong]
+            remedy = f"write {left}" if left else f"write {nearest}" if nearest else f"omit tile_n: {every}"
+            yield Fault(key, what, remedy, {key: left or nearest or ABSENT})
 
 
 def _rule_faults(spec: Spec) -> Iterator[Fault]:

@@ -17,6 +17,7 @@ from mmagen.spec.model import Problem
 
 STREAM_K = ("never", "last_wave", "always")
 MOST_RAGGED_WAVES = 3  # with more waves a partial tile does not matter
+MOST_NARROWED_WAVES = 16  # with more, narrower tiles save too little of the last one
 THROTTLED_US = 250.0  # of the tensor core alone: half of the way to its lowest rate
 
 
@@ -30,7 +31,9 @@ class KernelShape:
     """What the time depends on besides coefficients: tile and cluster along M and N of D; bytes: of an element of A, B and D.
 
     split_k: CTAs of a cluster that share the K of a tile. workspace_splits: parts of K that go through a workspace, 0: as many
-    as the kernel decides, -1: none. stream_k: which partial last waves are shared, an index of STREAM_K.
+    as the kernel decides, -1: none. stream_k: which partial last waves are shared, an index of STREAM_K. widths, along: extents
+    of the tile along M (0) or N (1) of D that a call may decide for, see of_call(); by_waves: does it count these, or tiles? part:
+    of the tile that is computed.
     """
 
     tile: tuple[int, int, int]
@@ -39,6 +42,10 @@ class KernelShape:
     workspace_splits: int
     stream_k: int
     bytes: tuple[float, float, float]
+    widths: tuple[int, ...] = ()
+    along: int = 1
+    by_waves: bool = True
+    part: float = 1.0
 
     @staticmethod
     def of(plan: GemmPlan) -> KernelShape:
@@ -51,6 +58,9 @@ class KernelShape:
             workspace_splits=-1 if scheduler.workspace_splits is None else scheduler.workspace_splits,
             stream_k=STREAM_K.index(scheduler.stream_k),
             bytes=element_bytes(plan),
+            widths=scheduler.widths,
+            by_waves=not scheduler.takes_workspace,
+            along=0 if plan.spec.operands == "swapped" else 1,
         )
 
     @property
@@ -62,6 +72,20 @@ class KernelShape:
     def group(self) -> int:
         """CTAs of a cluster."""
         return self.cluster[0] * self.cluster[1] * self.split_k
+
+    def of_call(self, ctas: int, call: Call) -> KernelShape:
+        """With the tile that a call decides for: the narrowest with which clusters' tiles are no more waves than whole ones, or,
+        where clusters may share the K of one, no more tiles. ctas: that run at once."""
+        if not self.widths:
+            return self
+        whole, extent = self.tile[self.along], (call.m, call.n)[self.along]
+        tiles = list(_tiles(self, call))
+        across, most = tiles[1 - self.along] * call.batch, tiles[self.along]
+        if self.by_waves:
+            most = most_tiles_along(across, most, max(1, ctas // self.group))
+        width = next((one for one in self.widths if one * self.cluster[self.along] * most >= extent), whole)
+        tile = (width, *self.tile[1:]) if self.along == 0 else (self.tile[0], width, self.tile[2])
+        return replace(self, tile=tile, widths=(), part=width / whole)
 
 
 @dataclass(frozen=True)
@@ -102,8 +126,17 @@ class Schedule:
     joined: int
 
 
+def most_tiles_along(across: int, along: int, resident: int) -> int:
+    """Narrower tiles may replace `across` x `along` whole ones without a further wave if no more than this many lie along the mode
+    in which they are narrower. With so many waves that one matters little, as many as there are. resident: tiles that are computed
+    at once."""
+    waves = -(-across * along // resident)
+    return along if waves > MOST_NARROWED_WAVES else waves * resident // across
+
+
 def schedule(kernel: KernelShape, ctas: int, call: Call) -> Schedule:
     """ctas: that run at once."""
+    kernel = kernel.of_call(ctas, call)
     tiles = _tiles(kernel, call)[0] * _tiles(kernel, call)[1] * call.batch
     k_tiles = -(-call.k // kernel.tile[2])
     resident = max(1, ctas // kernel.group)
@@ -163,7 +196,7 @@ class Terms:
     a workspace; summed: parts of K there, 0 without. empty_rows, empty_columns: the parts of all tiles' rows and columns that lie
     beyond D. The rest is 0 or 1. reduced: there is a second kernel. ragged: the last tile of M is partial. odd_stores: the pitch
     of D is no multiple of 32 bytes. thread_stores: it is no multiple of 16, and threads store D in place of TMA. crowded: the
-    next launch finds too few free SMs.
+    next launch finds too few free SMs. part: of the kernel's tile that is computed.
     """
 
     waves: float
@@ -185,10 +218,12 @@ class Terms:
     odd_stores: float
     thread_stores: float
     crowded: float
+    part: float
 
 
 def terms(kernel: KernelShape, ctas: int, call: Call) -> Terms:
     """Those of a call whose extents are at least 1. ctas: that run at once."""
+    kernel = kernel.of_call(ctas, call)
     tiles_m, tiles_n = _tiles(kernel, call)
     spread = schedule(kernel, ctas, call)
     sizes, pitches, extents = kernel.bytes, call.pitches, (call.m, call.n)
@@ -218,6 +253,7 @@ def terms(kernel: KernelShape, ctas: int, call: Call) -> Terms:
         odd_stores=float(pitches[2] % 32 != 0),
         thread_stores=float(pitches[2] % 16 != 0 and not split),  # the second kernel of split K stores D itself
         crowded=float(2 * spread.active > ctas),
+        part=kernel.part,
     )
 
 
@@ -233,7 +269,7 @@ def time_us(cost: Cost, it: Terms) -> float:
 
 def tensor_us(cost: Cost, it: Terms) -> float:
     """Time of the tensor cores for the busiest CTA."""
-    cool = it.path * cost.k_tile_us
+    cool = it.path * cost.k_tile_us * shrunk(cost, it)
     return cool * (1 + cost.throttle * cool / (cool + THROTTLED_US))
 
 
@@ -251,7 +287,12 @@ def outside_us(cost: Cost, it: Terms, waves: float) -> float:
 
 def epilogue_us(cost: Cost, it: Terms) -> float:
     """Of a work tile."""
-    return cost.tile_us * (1 + it.odd_stores * cost.store_pitch) + it.thread_stores * cost.odd_store_us
+    return (cost.tile_us * (1 + it.odd_stores * cost.store_pitch) + it.thread_stores * cost.odd_store_us) * shrunk(cost, it)
+
+
+def shrunk(cost: Cost, it: Terms) -> float:
+    """The time that a part of a tile takes, over that of all of it."""
+    return cost.fixed_part + (1 - cost.fixed_part) * it.part
 
 
 def predicted_us(kernel: KernelShape, cost: Cost, call: Call) -> float:

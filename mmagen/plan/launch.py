@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mmagen.plan import budgets, global_bytes
 from mmagen.plan.cost import Call, KernelShape, schedule
@@ -104,11 +104,12 @@ class Launch:
 
 def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -> Launch:
     """What a call for `problem` launches. ctas_per_sm: by `occupancy`."""
+    group = plan.scheduler.cluster_ctas
+    at_once = device.at_once(group, ctas_per_sm)
+    plan = _decided(plan, problem, at_once)
     scheduler = plan.scheduler
     m, n, k = (-(-extent // of_tile) for extent, of_tile in zip(problem.shape, plan.tile_of_d, strict=True))
     rows, columns = plan.cluster_of_d
-    group = scheduler.cluster_ctas
-    at_once = device.at_once(group, ctas_per_sm)
     spread = schedule(KernelShape.of(plan), at_once, Call.of(plan, problem))
     parts = scheduler.split_k * spread.splits
     # A grid consists of whole clusters.
@@ -135,6 +136,15 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
         l2=(a * -(-n // columns) + b * -(-m // rows)) * problem.batch,
         shared=spread.joined > 0,
     )
+
+
+def _decided(plan: GemmPlan, problem: Problem, at_once: int) -> GemmPlan:
+    """The plan with the columns of a tile that a call decides for."""
+    if not plan.scheduler.widths:
+        return plan
+    kernel = KernelShape.of(plan).of_call(at_once, Call.of(plan, problem))
+    width = kernel.tile[kernel.along]
+    return replace(plan, scheduler=replace(plan.scheduler, tile_n=width % plan.tile[1], widths=()))
 
 
 def _of_groups(plan: GemmPlan, problem: Problem, work: int, at_once: int) -> Launch:

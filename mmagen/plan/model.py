@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mmagen.core.layout_text import LayoutText
 from mmagen.mma.atoms import ElementType
 from mmagen.plan.operations import Operation
-from mmagen.spec.kernel import Launch
+from mmagen.spec.kernel import Launch, launch_suffix
 
 
 @dataclass(frozen=True)
@@ -188,16 +188,33 @@ class Mainloop:
 
 class LaunchShape(NamedTuple):
     """What a launch of a compiled kernel decides: CTAs along M and N of its clusters, and how many columns of a tile it computes, 0
-    for all."""
+    for all. widths: those of which a call takes the narrowest that adds no wave of tiles, or else all; () if the call does not
+    decide."""
 
     m: int
     n: int
     tile_n: int = 0
+    widths: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(launch: Launch) -> LaunchShape:
+        """That of a spec."""
+        tile_n = launch.tile_n if isinstance(launch.tile_n, int) else 0
+        return LaunchShape(*launch.cluster, tile_n, launch.widths)
+
+    @property
+    def narrow(self) -> bool:
+        """Are there calls that do not compute all columns of a tile?"""
+        return bool(self.tile_n or self.widths)
+
+    def columns(self, all_columns: int) -> tuple[int, ...]:
+        """How many columns of a tile, which has so many, calls may compute."""
+        return (*self.widths, all_columns) if self.widths else (self.tile_n or all_columns,)
 
     @property
     def suffix(self) -> str:
-        """Of the names of a choice and of its functions: `c2x1`, `c2x1_n112`."""
-        return Launch(cluster=(self.m, self.n), tile_n=self.tile_n or None).suffix
+        """Of the names of a choice and of its functions: `c2x1`, `c2x1_n112`, `c2x1_fit`."""
+        return launch_suffix((self.m, self.n), self.widths or self.tile_n)
 
 
 @dataclass(frozen=True)
@@ -211,7 +228,7 @@ class TileScheduler:
     full) or "always" (any that is not full). grouped: how groups are given, "contiguous", "masked" or "pointers"; "" for a
     kernel without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace. launches:
     of the compiled kernel; () if it is compiled for `cluster`. tile_n: columns of a tile that this launch computes, 0 for all.
-    raster: rows of CTA tiles per band.
+    widths: of which each call takes one, see LaunchShape. raster: rows of CTA tiles per band.
     """
 
     raster_group: int
@@ -224,17 +241,18 @@ class TileScheduler:
     describes_groups: bool = False
     launches: tuple[LaunchShape, ...] = ()
     tile_n: int = 0
+    widths: tuple[int, ...] = ()
     raster: int = 1
 
     @property
     def several_widths(self) -> bool:
         """Do launches of the compiled kernel decide how many columns of a tile they compute?"""
-        return any(launch.tile_n for launch in self.launches)
+        return any(launch.narrow for launch in self.launches)
 
     @property
     def launch(self) -> LaunchShape:
         """This one."""
-        return LaunchShape(*self.cluster, self.tile_n)
+        return LaunchShape(*self.cluster, self.tile_n, self.widths)
 
     @property
     def band_of_config(self) -> int:

@@ -88,6 +88,7 @@ def products(problem: Problem) -> int:
     return problem.m * problem.n * problem.k * problem.batch
 
 
+WAVE = 3  # clusters that the emulated device runs at once where a call decides by waves of tiles
 _MOST_PARTS = 65  # k tiles, of a problem for parts of K
 _MOST_FAR = 2**40  # elements from first to last lines: what is known of each takes 32 bytes of addresses in f32
 _FEW_LINES = 8  # of which the last begins before 2**32 if they lie FAR apart
@@ -132,6 +133,17 @@ def narrow_split_problems(
     operands tile_n shortens M."""
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], _long_enough(tile, cluster, element_bytes, splits, 36_000, tile[1])
     return (Problem(shape=(2 * m, n, k) if along_m else (m, 2 * n, k)),)
+
+
+def fitted_problems(
+    tile: Tile, cluster: tuple[int, int], widths: tuple[int, ...], tiles: int, along_m: bool
+) -> tuple[Problem, ...]:
+    """For a launch whose calls decide between `widths` of a tile: for each of these, a problem that takes it on a device that runs
+    WAVE clusters at once. tile: whole; tiles: of a problem, WAVE where waves decide, 1 where the number of tiles does. along_m:
+    with swapped operands, widths are along M."""
+    m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], 2 * tile[2] - 16
+    along = [width * cluster[0 if along_m else 1] * tiles - 8 for width in widths]
+    return tuple(Problem(shape=(one, n - 8, k) if along_m else (m - 3, one, k)) for one in along)
 
 
 def _long_enough(tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int, cycles: int, columns: int) -> int:

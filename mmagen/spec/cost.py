@@ -25,6 +25,11 @@ def _positive(what: str) -> Any:
     return Field(gt=0, le=_MOST, description=f"{what}, a positive number")
 
 
+def _fraction(what: str) -> Any:
+    """Of a coefficient that specs may lack."""
+    return Field(default=0.0, ge=0, le=1, description=f"{what}, a number from 0 to 1")
+
+
 def _or_zero(what: str) -> Any:
     """Of a coefficient that specs may lack, since earlier versions did not have it."""
     return Field(default=0.0, ge=0, le=_MOST, description=f"{what}, a number of at least 0")
@@ -59,6 +64,9 @@ class Cost(Model):
     k_tile_us: _Number = _positive("k_tile_us is the time of a k tile if limited by the tensor core, in microseconds")
     throttle: _Number = _or_zero(
         "throttle is the fraction by which k_tile_us grows in the longest calls, when the power limit lowers the clock"
+    )
+    fixed_part: _Number = _fraction(
+        "fixed_part is the fraction of tile_us, odd_store_us and k_tile_us that narrower tiles take too, where tile_n is a list"
     )
     line_ns: _Number = _at_least_zero(
         "line_ns is the time of a 128-byte line of a k tile if the pitch is not a multiple of 32 bytes, in nanoseconds"

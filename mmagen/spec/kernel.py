@@ -219,21 +219,64 @@ CACHE = Field(
 # --- Configs -------------------------------------------------------------------------------------------------------
 
 
+_LEAST_COLUMNS, _MOST_COLUMNS = 8, 256
+
+
+def _columns(value: Any) -> Any:
+    """Refuses what is neither a number of columns nor a rising list of such, in one sentence."""
+    if isinstance(value, (list, tuple)):
+        value = not_empty([*map(_number_of_columns, value)])
+        rising = sorted(dict.fromkeys(value))
+        if value != rising:
+            raise refuse("the numbers of columns do not rise", f"write {rising}", meant=rising)
+        return tuple(value)
+    return None if value is None else _number_of_columns(value)
+
+
+def _number_of_columns(value: Any) -> int:
+    if type(value) is not int:
+        raise refuse(f"{str(value)[:80]!r} is neither an integer nor a list of integers")
+    if value < _LEAST_COLUMNS:
+        raise refuse(f"{value} is too small, the minimum is {_LEAST_COLUMNS}")
+    if value > _MOST_COLUMNS:
+        raise refuse(f"{value} is too large, the maximum is {_MOST_COLUMNS}")
+    return value
+
+
+_Columns = Annotated[int, Field(ge=_LEAST_COLUMNS, le=_MOST_COLUMNS)]
+TileN = Annotated[
+    _Columns | Annotated[tuple[_Columns, ...], Field(min_length=1)] | None,
+    BeforeValidator(_columns),
+    Field(
+        description="tile_n is how many columns of the tile are computed, a multiple of 8 below the atom's N, e.g. 112, by the "
+        "wgmma of that N on a part of each stage; or a rising list of such, e.g. [96, 112]: each call takes the narrowest with "
+        "which its tiles are no more waves of CTAs than whole tiles, or no more tiles, where CTAs share the K of a tile",
+    ),
+]
+
+
+def launch_suffix(cluster: tuple[int, int], tile_n: int | tuple[int, ...] | None) -> str:
+    """Of the names of a choice and of its functions: `c2x1`, `c2x1_n112`, `c2x1_fit`."""
+    columns = "_fit" if isinstance(tile_n, tuple) else f"_n{tile_n}" if tile_n else ""
+    return f"c{cluster[0]}x{cluster[1]}{columns}"
+
+
 class Launch(Model):
     """A cluster that the kernel of a config can be launched in, and the columns of a tile that it then computes."""
 
     cluster: Pair = Field(description="cluster is how many CTAs along M and N share operands by multicast, e.g. [2, 1]")
-    tile_n: Annotated[int, Field(strict=True, ge=8, le=256)] | None = Field(
-        default=None,
-        description="tile_n is how many columns of the tile are computed, a multiple of 8 below the atom's N, e.g. 112; the launch "
-        "uses the wgmma of that N on a part of each stage",
-    )
+    tile_n: TileN = None
     cost: Cost | None = COST
 
     @property
     def suffix(self) -> str:
-        """Of the name of the config: `c2x1`, `c2x1_n112`."""
-        return "c{}x{}".format(*self.cluster) + (f"_n{self.tile_n}" if self.tile_n else "")
+        """Of the name of the config."""
+        return launch_suffix(self.cluster, self.tile_n)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Those of a list in tile_n, else ()."""
+        return self.tile_n if isinstance(self.tile_n, tuple) else ()
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -277,7 +320,8 @@ class Config(Model):
     clusters: Annotated[tuple[Launch, ...], BeforeValidator(not_empty)] | None = Field(
         default=None,
         description="clusters is a list of clusters that one compiled kernel is launched in, e.g. [{cluster: [2, 1]}, {cluster: "
-        "[1, 1], tile_n: 112}]; each has a cost and is a choice of its own, NAME_c2x1 and NAME_c1x1_n112",
+        "[1, 1], tile_n: 112}]; each has a cost and is a choice of its own, NAME_c2x1 and NAME_c1x1_n112 (NAME_c1x1_fit if tile_n "
+        "is a list)",
     )
 
     @property

@@ -84,9 +84,9 @@ def compiled_together(found: Sequence[Candidate]) -> list[Candidate]:
             kept.append(one)
             continue
         together = [other.plan.scheduler for other in found if other.kernel == one.kernel]
-        if any(other.tile_n for other in together):
-            launches = tuple(other.launch for other in together)
-            kept.append(replace(one, plan=one.plan.launched(launches, one.plan.scheduler.tile_n)))
+        if any(other.launch.narrow for other in together):
+            launches, own = tuple(other.launch for other in together), one.plan.scheduler.launch
+            kept.append(replace(one, plan=one.plan.launched(launches, own.tile_n, own.widths)))
     return kept
 
 
@@ -129,25 +129,41 @@ def _launches(base: Spec, config: Mapping[str, Any]) -> Iterator[tuple[dict[str,
     """Keys and plan of what a config, as YAML has it, is launched as: one, or one for each of its clusters. Without those that are
     not legal."""
     keys = {key: value for key, value in config.items() if key != "clusters"}
-    launches = [{"cluster": list(one["cluster"]), "tile_n": one.get("tile_n", 0)} for one in config.get("clusters") or ()]
+    launches = config.get("clusters") or ()
     if not launches:
         if plan := _planned(base, keys):
             yield keys, plan
         return
-    plans = {tuple(one["cluster"]): _planned(base, keys | {"cluster": one["cluster"]}) for one in launches}
+    plans = {tuple(one["cluster"]): _planned(base, keys | {"cluster": list(one["cluster"])}) for one in launches}
     legal = []
     for one in launches:
         plan = plans[tuple(one["cluster"])]
-        if plan and not (one["tile_n"] and (not decides_at_launch(plan) or plan.why_not_tile_n(one["tile_n"]))):
-            legal.append((one, plan))
-    shapes = tuple(LaunchShape(*plan.scheduler.cluster, one["tile_n"]) for one, plan in legal)
-    several = any(shape.tile_n for shape in shapes)
-    if not several and any(one["tile_n"] for one in launches):  # what is left of it is a kernel of one width
+        shape = plan and _legal(plan, one.get("tile_n") or 0)
+        if plan and shape:
+            legal.append((shape, plan))
+    shapes = tuple(shape for shape, _ in legal)
+    several = any(shape.narrow for shape in shapes)
+    if not several and any(one.get("tile_n") for one in launches):  # what is left of it is a kernel of one width
         return
-    for one, plan in legal:
-        columns = {"tile_n": one["tile_n"]} if one["tile_n"] else {}
-        launched = plan.launched(shapes, one["tile_n"]) if several else plan
-        yield keys | {"cluster": one["cluster"]} | columns, launched
+    for shape, plan in legal:
+        columns = {"tile_n": [*shape.widths] or shape.tile_n} if shape.narrow else {}
+        launched = plan.launched(shapes, shape.tile_n, shape.widths) if several else plan
+        yield keys | {"cluster": [shape.m, shape.n]} | columns, launched
+
+
+def _legal(plan: GemmPlan, tile_n: int | Sequence[int]) -> LaunchShape | None:
+    """The launch in the plan's cluster with so many columns of a tile, 0 for all, of a list those that are legal; None if that is
+    nothing."""
+    cluster = plan.scheduler.cluster
+    if not tile_n:
+        return LaunchShape(*cluster)
+    of_list = not isinstance(tile_n, int)
+    if not decides_at_launch(plan):
+        return None
+    legal = tuple(n for n in ([tile_n] if isinstance(tile_n, int) else tile_n) if not plan.why_not_tile_n(n))
+    if not legal:
+        return None
+    return LaunchShape(*cluster, widths=legal) if of_list else LaunchShape(*cluster, legal[0])
 
 
 def _planned(base: Spec, keys: Mapping[str, Any]) -> GemmPlan | None:

@@ -64,7 +64,8 @@ def digest(plan: GemmPlan) -> str:
     """Of the code of a kernel: everything that is compiled for it."""
     found = hashlib.sha256()
     if plan.scheduler.several_widths:  # set at launch, as then the cluster is
-        found.update(f"{plan.scheduler.cluster} {plan.scheduler.tile_n}\0".encode())
+        columns = plan.scheduler.widths or plan.scheduler.tile_n
+        found.update(f"{plan.scheduler.cluster} {columns}\0".encode())
     for path, content in sorted(render(plan, tests=False, with_figures=False).items()):
         if path.startswith(_CODE):
             found.update(path.encode() + b"\0" + content + b"\0")

@@ -42,6 +42,7 @@ _START: dict[str, tuple[float, float, bool]] = {
     "odd_store_us": (1.5, 20.0, False),
     "k_tile_us": (0.2, 50.0, False),
     "throttle": (0.3, 3.0, True),
+    "fixed_part": (0.1, 8.0, False),
     "line_ns": (1.2, 5.0, True),
     "dram_tbps": (4.0, 8.0, True),
     "dram_spread": (0.4, 10.0, True),
@@ -66,7 +67,7 @@ _LEAST_WEIGHT = 0.05
 _PULL, _SHARED_PULL = 0.02, 0.1  # towards the guess, and towards the median
 _KERNEL_PULL = 0.3  # of a config towards the kernel that others launch too
 _ROBUST = 0.1  # relative errors beyond it count linearly
-_SOFTNESS = 0.05  # of the choice, in relative time
+_SOFTNESS = 0.01  # of the choice, in relative time; with 0.05 it loses on problems that are held out
 _REFINE_PULL, _REFINE_STEPS = 30.0, 40  # with a weaker pull the choice loses on problems that are held out
 _STEP = 1e-7  # of finite differences, in the logarithm of a coefficient
 _DIGITS = 4
@@ -95,7 +96,7 @@ def fit(kernels: Mapping[str, Kernel], times: Times, compiled: Mapping[str, str]
         towards = np.where(_SHARED, of_device, of_kernels[shared])
         pull = np.where(_SHARED, _SHARED_PULL, _PULL if alone else _KERNEL_PULL)
         for name in names:
-            fitted[name] = _cost(_least_squares(data[name], towards, pull), kernels[name].ctas)
+            fitted[name] = _cost(_least_squares(data[name], towards, pull), kernels[name])
     return fitted
 
 
@@ -137,7 +138,7 @@ def refine(
 
     found = optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": _REFINE_STEPS})
     parts = found.x.reshape(len(names), width)
-    return {name: _cost(part, kernels[name].ctas) for name, part in zip(names, parts, strict=True)}
+    return {name: _cost(part, kernels[name]) for name, part in zip(names, parts, strict=True)}
 
 
 def cross_validated(
@@ -234,9 +235,10 @@ def _vector(cost: Cost) -> Vector:
     return np.log([max(getattr(cost, name), 1e-9) for name in _NAMES])
 
 
-def _cost(vector: Vector, ctas: int) -> Cost:
+def _cost(vector: Vector, kernel: Kernel) -> Cost:
     values = {name: float(f"{value:.{_DIGITS}g}") for name, value in zip(_NAMES, np.exp(vector), strict=True)}
-    return Cost(ctas=ctas, **values)
+    values["fixed_part"] = min(values["fixed_part"], 1.0) if kernel.shape.widths else 0.0
+    return Cost(ctas=kernel.ctas, **values)
 
 
 def _scipy() -> ModuleType:

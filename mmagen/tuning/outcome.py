@@ -136,7 +136,7 @@ def _refined(measured: Measured, kernels: Mapping[str, Kernel], times: Times) ->
 def of_one_width(chosen: Sequence[str], tried: Mapping[str, Candidate], times: Times) -> list[str]:
     """The chosen ones; where only whole tiles are left of a kernel of several widths, the same launches of the kernel that is
     compiled for whole tiles alone, if these were measured."""
-    narrow = {tried[name].kernel for name in chosen if tried[name].plan.scheduler.tile_n}
+    narrow = {tried[name].kernel for name in chosen if tried[name].plan.scheduler.launch.narrow}
     found = []
     for name in chosen:
         one = tried[name]

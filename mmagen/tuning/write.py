@@ -47,7 +47,8 @@ def library_text(
     lines += [_yaml(document).rstrip(), "configs:"]
     for config in kept:
         lines.append(_item(config))
-    of_each = {name: {key: _short(value) for key, value in costs[name].model_dump().items()} for name, _ in configs}
+    written = {name: costs[name].model_dump(exclude_defaults=True) for name, _ in configs}
+    of_each = {name: {key: _short(value) for key, value in of_one.items()} for name, of_one in written.items()}
     lines += [_item(config) for config in as_configs(configs, kernels, of_each)]
     if problems:
         lines.append("problems:")

@@ -9,12 +9,16 @@ from itertools import takewhile
 import pytest
 
 from mmagen.core.errors import SpecFaults
-from mmagen.families import pipelines, plan
+from mmagen.families import family_of, pipelines, plan
 from mmagen.families.library import choose
+from mmagen.families.wgmma.page import sections
 from mmagen.generate.render import render
 from mmagen.mma.atoms import find_atom, with_columns
-from mmagen.plan.cost import Call
-from mmagen.spec.load import load
+from mmagen.plan.cost import Call, KernelShape
+from mmagen.plan.devices import device_for
+from mmagen.plan.launch import launch
+from mmagen.plan.trials import WAVE
+from mmagen.spec.load import UnreadableSpec, load
 from mmagen.spec.model import Problem
 from mmagen.tuning.candidates import Candidate, candidates, compiled_together, guess, library_of, prune
 from mmagen.tuning.database import digest
@@ -28,7 +32,7 @@ MACHINE = Machine(132, {1: 132, 2: 66, 4: 30})
 
 
 def text(launches: str, atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str = "TN", tile: str = "[128, 128, 64]") -> str:
-    """launches: `2x1 2x1n96`."""
+    """launches: `2x1 2x1n96 1x1n[96,112]`."""
     each = []
     for one in launches.split():
         cluster, _, columns = one.partition("n")
@@ -85,6 +89,43 @@ def test_the_wgmma_of_whole_tiles_is_defined_where_no_launch_computes_these():
     assert re.findall(r"struct SM90_64x(\d+)x16_F32BF16BF16_SS", code) == ["160", "152", "144"]
 
 
+def test_a_launch_whose_calls_decide_is_one_choice():
+    it = planned(text("2x1n[64,96] 1x1n[88,104] 1x1"))
+    assert [one.name for one in it.configs] == ["tile_c2x1_fit", "tile_c1x1_fit", "tile_c1x1"]
+    assert {one.plan.tile_of_d for one in it.configs} == {(128, 128, 64)}
+    files = render(it)
+    code = files["src/tile.cu"].decode()
+    assert re.findall(r"kWidths\[\] = \{ ([\d, ]+) \}", code) == ["64, 96", "88, 104"]
+    assert code.count("mmagen::with_narrowest<Config>(args, { 2, 1, 128 }, kWidths)") == 2, "run and can_run"
+    (operations,) = re.findall(r"using MmaOps = cute::tuple<(.*?)>;", files["include/lib/tile.cuh"].decode())
+    assert re.findall(r"64x(\d+)x16", operations) == ["128", "104", "96", "88", "64"]
+    library = files["src/lib.cu"].decode()
+    assert "kWhole_tile_c2x1_fit.with_columns(96)," in library
+    swapped = render(planned(text("2x1n[64,96]").replace("schedule:", "operands: swapped, schedule:")))["src/lib.cu"].decode()
+    assert "kWhole_tile_c2x1_fit.with_rows(96)," in swapped
+    page = str(dict(sections(it.configs[0].plan)))
+    assert "2 x 1 with the first of 64, 96, 128 columns of a tile that adds no wave, " in page
+
+
+def test_what_a_call_launches_follows_from_its_waves():
+    h200 = device_for(("sm_90a",), "h200")
+    one = planned(text("2x1n[64,96]")).configs[0].plan
+    fills = launch(one, Problem(shape=(256 * 6, 96 * 11, 4096)), h200, 1)
+    assert (fills.tiles, fills.work, fills.ctas) == ((12, 11, 1), 132, 132)
+    assert launch(one, Problem(shape=(256 * 6, 97 * 11, 4096)), h200, 1).tiles == (12, 9, 1), "whole tiles"
+
+
+@pytest.mark.parametrize("split", ["", "split_k: auto, "])
+def test_each_width_of_calls_has_a_problem_that_takes_it(split):
+    it = planned(text("2x1n[64,80,96] 1x2n[72,104]").replace("schedule:", f"operands: swapped, {split}schedule:"))
+    found = []
+    for config in it.configs:
+        kernel = KernelShape.of(config.plan)
+        calls = [Call.of(config.plan, problem) for problem, _ in family_of(config.plan).trials(config.plan).cases]
+        found.append({kernel.of_call(WAVE * kernel.group, call).tile[0] for call in calls if call.batch == 1})
+    assert found[0] >= {64, 96} and found[1] >= {104}, "each launch tries every other width of its own"
+
+
 def test_the_choice_follows_the_width():
     """192 columns are two tiles of 96 and two of 128, of which a quarter is empty; 200 are two of 128 and three of 96."""
     slow = COST.replace("k_tile_us: 0.2", "k_tile_us: 0.26")
@@ -101,6 +142,8 @@ def test_the_choice_follows_the_width():
         "shares of B": (text("2x1 2x1n104"), "each of 2 CTAs loads a share of B", 96),
         "four shares of B": (text("4x1 4x1n48"), "each of 4 CTAs loads a share of B", 32),
         "N contiguous": (text("1x1 1x1n96", layout="TT"), "B has N contiguous", 0),
+        "of a list": (text("1x1 2x1n[72,96,104]"), "each of 2 CTAs loads a share of B", [96]),
+        "a list without any": (text("1x1 2x1n[72,104]"), "each of 2 CTAs loads a share of B", 64),
         "several atoms": (
             text("1x1 1x1n96", atom="SM90_64x64x16_F32BF16BF16_SS"),
             "the tile has 128 columns, of several SM90_64x64x16_F32BF16BF16_SS",
@@ -114,15 +157,31 @@ def test_a_width_that_no_launch_can_have_is_refused_with_the_nearest(written, sa
         plan(spec)
     faults = [one for one in caught.value.faults if one.key[-1] == "tile_n"]
     assert faults and says in faults[0].what
-    assert (f"write {nearest}," in faults[0].remedy) == bool(nearest)
+    assert (f"write {nearest}" in faults[0].remedy or f"e.g. {nearest}" in faults[0].remedy) == bool(nearest)
     # Its remedy is accepted.
-    mended = re.sub(r"tile_n: \d+, ", f"tile_n: {nearest}, " if nearest else "", written)
+    mended = re.sub(r"tile_n: (\d+|\[.*?\]), ", f"tile_n: {nearest}, " if nearest else "", written)
     if nearest:
-        assert planned(mended).configs[1].name.endswith(f"_n{nearest}")
+        assert planned(mended).configs[1].name.endswith("_fit" if isinstance(nearest, list) else f"_n{nearest}")
     else:
         with pytest.raises(SpecFaults) as again:  # what is left are two equal launches
             plan(load(mended, "lib.yaml").spec)
         assert not any(one.key[-1] == "tile_n" for one in again.value.faults)
+
+
+def test_a_list_of_widths_rises():
+    for wrong, says in {
+        "[96,72]": "the numbers of columns do not rise; write [72, 96]",
+        "[72,72]": "the numbers of columns do not rise; write [72]",
+        "[]": "the list is empty",
+        "[72,1.5]": "'1.5' is neither an integer nor a list of integers",
+        "[4,72]": "4 is too small, the minimum is 8",
+        "some": "'some' is neither an integer nor a list of integers",
+        "264": "264 is too large, the maximum is 256",
+    }.items():
+        with pytest.raises(UnreadableSpec) as caught:
+            load(text(f"1x1 1x1n{wrong}"), "lib.yaml")
+        (found,) = caught.value.diagnostics
+        assert f"clusters[1].tile_n: {says}" in str(found), found
 
 
 def test_with_columns_keeps_all_but_the_columns():
@@ -134,23 +193,29 @@ def test_with_columns_keeps_all_but_the_columns():
 
 
 def test_tune_measures_each_launch_and_writes_them_back():
-    it = load(text("2x1 2x1n96 1x1n104"), "lib.yaml").spec
+    it = load(text("2x1 2x1n96 1x1n104 1x1n[96,112]"), "lib.yaml").spec
     own = [*takewhile(lambda one: one.own, candidates(it))]
-    assert [one.name for one in own] == [f"coop_128x128x64_widths_{end}" for end in ("c2x1", "c2x1_n96", "c1x1_n104")]
-    assert [one.own for one in own] == ["tile_c2x1", "tile_c2x1_n96", "tile_c1x1_n104"]
+    ends = ("c2x1", "c2x1_n96", "c1x1_n104", "c1x1_fit")
+    assert [one.name for one in own] == [f"coop_128x128x64_widths_{end}" for end in ends]
+    assert [one.own for one in own] == [f"tile_{end}" for end in ends]
     assert {one.kernel for one in own} == {"coop_128x128x64_widths"}
-    assert len({digest(one.plan) for one in own}) == 3, "they are measured apart"
+    assert len({digest(one.plan) for one in own}) == 4, "they are measured apart"
     (config,) = as_configs(
         [(one.name, one.keys) for one in own], {one.name: one.kernel for one in own}, {one.name: {} for one in own}
     )
-    assert [(one["cluster"], one.get("tile_n")) for one in config["clusters"]] == [([2, 1], None), ([2, 1], 96), ([1, 1], 104)]
+    assert [(one["cluster"], one.get("tile_n")) for one in config["clusters"]] == [
+        ([2, 1], None),
+        ([2, 1], 96),
+        ([1, 1], 104),
+        ([1, 1], [96, 112]),
+    ]
 
 
 @pytest.fixture
 def offered(monkeypatch) -> Callable[..., dict[str, Candidate]]:
     """Candidates of a few tiles, by name, of a spec without configs."""
     monkeypatch.setattr("mmagen.families.wgmma.gemm.EVERY", (128,))
-    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {128: (112, 104, 72), 192: (144,)})
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {128: (72, 104, 112), 192: (144,)})
 
     def of(atom: str = "SM90_64x128x16_F32BF16BF16_SS", layout: str = "TN", out: str = "bf16") -> dict[str, Candidate]:
         tile = "[64, 128, 128]" if "S8" in atom else "[64, 128, 64]"
@@ -162,28 +227,25 @@ def offered(monkeypatch) -> Callable[..., dict[str, Candidate]]:
 
 def test_tune_offers_kernels_of_several_widths_beside_those_of_one(offered):
     found = offered()
-    widths = {
-        one.kernel: {other.plan.scheduler.tile_n for other in found.values() if other.kernel == one.kernel}
-        for one in found.values()
-    }
-    assert widths["ping_64x128x64"] == {0} and widths["ping_64x128x64_widths"] == {0, 112, 104, 72}
-    assert widths["coop_192x128x64_stream_widths"] == {0, 112, 104, 72}, "192 x 72 too"
-    assert widths["coop_256x128x64_stream_widths"] == {0, 112, 104, 72}
-    assert widths["coop_192x192x64_swap_split_widths"] == {0, 144}
-    # Each of two CTAs loads a share of B, of a multiple of 8 rows.
-    assert "ping_64x128x64_widths_c2x1_n112" in found and "ping_64x128x64_widths_c2x1_n104" not in found
-    assert "ping_64x128x64_widths_c1x2_n104" in found
-    one, alone = found["ping_64x128x64_widths_c1x1"], found["ping_64x128x64_c1x1"]
-    assert digest(one.plan) != digest(alone.plan), "whole tiles of both are measured apart"
+    assert found["ping_64x128x64_c1x1"].plan.scheduler.widths == ()
+    for name, widths in {
+        "ping_64x128x64_widths_c1x2_fit": (72, 104, 112),
+        "ping_64x128x64_widths_c2x1_fit": (112,),  # each of two CTAs loads a share of B, of a multiple of 8 rows
+        "coop_192x128x64_widths_c1x1_fit": (72, 104, 112),
+        "coop_256x128x64_swap_widths_c1x1_fit": (72, 104, 112),
+        "coop_192x192x64_swap_widths_c4x1_fit": (),
+        "coop_192x192x64_swap_widths_c2x1_fit": (144,),
+    }.items():
+        assert (found[name].plan.scheduler.widths if widths else None) == (widths or found.get(name)), name
+    assert not any(one.several_widths and one.plan.scheduler.takes_workspace for one in found.values())
+    one, alone = found["ping_64x128x64_widths_c1x1_fit"], found["ping_64x128x64_c1x1"]
+    assert digest(one.plan) != digest(alone.plan)
     assert guess(one.plan, MACHINE).launch_us > guess(alone.plan, MACHINE).launch_us
-    narrow = found["ping_64x128x64_widths_c1x1_n72"]
-    assert guess(narrow.plan, MACHINE).k_tile_us < guess(one.plan, MACHINE).k_tile_us
-    assert guess(narrow.plan, MACHINE).tile_us < guess(one.plan, MACHINE).tile_us, "it stores fewer columns"
 
 
 def test_tune_offers_only_widths_that_the_type_and_the_layout_have(offered):
     of_s8 = offered("SM90_64x128x32_S32S8S8_SS_TN", out="s32")
-    assert {one.plan.scheduler.tile_n for one in of_s8.values()} == {0, 112, 144}
+    assert {one.plan.scheduler.widths for one in of_s8.values()} == {(), (112,), (144,)}
     assert not any(one.several_widths for one in offered(layout="NT").values())
     of_tt = [one.plan for one in offered(layout="TT").values() if one.several_widths]
     assert of_tt and all(plan.swapped for plan in of_tt), "B has N contiguous, A has K contiguous"
@@ -191,13 +253,11 @@ def test_tune_offers_only_widths_that_the_type_and_the_layout_have(offered):
 
 def test_what_is_compiled_together_has_the_widths_that_are_measured(offered):
     found = offered()
-    names = ["ping_64x128x64_c1x1", *(f"ping_64x128x64_widths_{end}" for end in ("c1x1", "c1x2_n104", "c1x1_n72"))]
-    alone = ["coop_128x128x64_stream_widths_c1x1"]
-    kept = compiled_together([found[name] for name in (*names, *alone)])
-    assert [one.name for one in kept] == names, "whole tiles alone are no kernel of several widths"
-    assert [atom.n for atom in kept[1].plan.launched_atoms] == [128, 104, 72]
-    assert len({digest(one.plan) for one in kept}) == 4
-    assert digest(kept[3].plan) != digest(found[names[3]].plan), "beside other widths it is another kernel"
+    names = ["ping_64x128x64_c1x1", "ping_64x128x64_widths_c2x1_fit"]
+    kept = compiled_together([found[name] for name in names])
+    assert [one.name for one in kept] == names
+    assert [atom.n for atom in kept[1].plan.launched_atoms] == [128, 112]
+    assert digest(kept[1].plan) != digest(found[names[1]].plan), "beside other widths it is another kernel"
     library = library_of(kept, {one.name: guess(one.plan, MACHINE) for one in kept})
     assert {one.name for one in library.configs} == {*names}
     assert {*library.by_kernel} == {"ping_64x128x64_c1x1", "ping_64x128x64_widths"}
@@ -208,7 +268,7 @@ def test_pruning_keeps_both_kinds_and_the_number(offered):
     kept = prune(found, [Call.of(found[0].plan, problem) for problem in random_problems(3, 24)], MACHINE, 12)
     several = [one for one in kept if one.several_widths]
     assert len(kept) == 12 and 2 <= len(several) <= 6
-    assert any(one.plan.scheduler.tile_n for one in several)
+    assert all(one.plan.scheduler.widths for one in several)
 
 
 def test_tune_names_kernels_whose_wgmmas_ptxas_serializes():

@@ -6,6 +6,7 @@ import math
 import random
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ COST = Cost(
     odd_store_us=0.7,
     k_tile_us=0.15,
     throttle=0.3,
+    fixed_part=0.2,
     line_ns=1.5,
     dram_tbps=4.2,
     dram_spread=0.3,
@@ -43,30 +45,38 @@ KERNEL = KernelShape((128, 128, 64), (1, 1), 1, -1, 0, (2, 2, 2))
 PROGRAM = """\
 #include "predicted_time.cuh"
 #include <cstdio>
+#include <vector>
 int main() {
   mmagen::KernelShape k{};
   mmagen::Cost c{};
   double m, n, of_k, batch, pitch_a, pitch_b, pitch_d;
-  int stream_k = 0;
-  while (std::scanf("%lf%lf%lf%lf%lf%lf%d%d%lf%lf%lf", &k.tile_m, &k.tile_n, &k.tile_k, &k.cluster_m, &k.cluster_n, &k.split_k,
-                    &k.workspace_splits, &stream_k, &k.bytes_a, &k.bytes_b, &k.bytes_d) == 11) {
+  int stream_k = 0, along = 0, widths = 0;
+  while (std::scanf("%lf%lf%lf%lf%lf%lf%d%d%lf%lf%lf%d%d", &k.tile_m, &k.tile_n, &k.tile_k, &k.cluster_m, &k.cluster_n,
+                    &k.split_k, &k.workspace_splits, &stream_k, &k.bytes_a, &k.bytes_b, &k.bytes_d, &along, &widths) == 13) {
     k.stream_k = stream_k;
+    std::vector<double> extents(widths);
+    for (double& extent : extents) {
+      if (std::scanf("%lf", &extent) != 1) { return 1; }
+    }
     double* const values = &c.ctas;
-    for (int i = 0; i < 22; ++i) {
+    for (int i = 0; i < 23; ++i) {
       if (std::scanf("%lf", values + i) != 1) { return 1; }
     }
     if (std::scanf("%lf%lf%lf%lf%lf%lf%lf", &m, &n, &of_k, &batch, &pitch_a, &pitch_b, &pitch_d) != 7) { return 1; }
     mmagen::CallShape const p = mmagen::call_shape(k, m, n, of_k, batch, pitch_a, pitch_b, pitch_d);
-    mmagen::Rates const rates(k, c);
-    mmagen::Demand const asked = mmagen::demand(k, c, rates, p);
-    double const us = mmagen::predicted_us(k, c, rates, p, asked, INFINITY, true);
-    std::printf("%.17g %.17g", us, mmagen::predicted_us(k, c, rates, p, asked, INFINITY, false));
+    mmagen::TimedKernel const whole(k, c);
+    std::vector<mmagen::TimedKernel> narrower;
+    for (double extent : extents) { narrower.push_back(along == 0 ? whole.with_rows(extent) : whole.with_columns(extent)); }
+    mmagen::TimedKernel const& timed = mmagen::of_call(whole, narrower.data(), widths, p);
+    mmagen::Demand const asked = mmagen::demand(timed, p);
+    double const us = mmagen::predicted_us(timed, p, asked, INFINITY, true);
+    double const alone = mmagen::predicted_us(timed, p, asked, INFINITY, false);
+    std::printf("%.17g %.17g", us, alone);
     for (int part = 1; part < 8; ++part) {
-      std::printf(" %.17g", mmagen::predicted_us(k, c, rates, p, asked, 0.25 * part * us, true) / us);
+      std::printf(" %.17g", mmagen::predicted_us(timed, p, asked, 0.25 * part * us, true) / us);
     }
-    double const alone = mmagen::predicted_us(k, c, rates, p, asked, INFINITY, false);
     for (int part = 1; part < 8; ++part) {
-      std::printf(" %.17g", mmagen::predicted_us(k, c, rates, p, asked, 0.25 * part * alone, false) / alone);
+      std::printf(" %.17g", mmagen::predicted_us(timed, p, asked, 0.25 * part * alone, false) / alone);
     }
     std::puts("");
   }
@@ -74,15 +84,28 @@ int main() {
 """
 
 
+def fields_of(kernel: KernelShape) -> tuple[float, ...]:
+    """As PROGRAM reads them."""
+    shares = (kernel.split_k, kernel.workspace_splits, kernel.stream_k)
+    return (*kernel.tile, *kernel.cluster, *shares, *kernel.bytes, kernel.along, len(kernel.widths), *kernel.widths)
+
+
 def drawn(dice: random.Random) -> tuple[KernelShape, Cost, Call]:
     stream_k = dice.choice([0, 0, 0, 1, 2])
+    workspace_splits = -1 if stream_k else dice.choice([-1, -1, 0, 3, 64])
+    tile = (dice.choice([64, 128, 192, 256]), dice.choice([16, 32, 96, 128, 256]), dice.choice([32, 64, 128]))
+    along = dice.choice([0, 1])
+    widths = [*range(8, tile[along], 8)]
     kernel = KernelShape(
-        tile=(dice.choice([64, 128, 192, 256]), dice.choice([16, 32, 96, 128, 256]), dice.choice([32, 64, 128])),
+        tile=tile,
         cluster=dice.choice([(1, 1), (2, 1), (1, 2), (2, 2)]),
         split_k=1 if stream_k else dice.choice([1, 1, 2, 4]),
-        workspace_splits=-1 if stream_k else dice.choice([-1, -1, 0, 3, 64]),
+        workspace_splits=workspace_splits,
         stream_k=stream_k,
         bytes=dice.choice([(2, 2, 2), (1, 1, 2), (4, 4, 4)]),
+        by_waves=stream_k == 0 and workspace_splits < 0,
+        widths=tuple(sorted(dice.sample(widths, dice.choice([0, min(3, len(widths)), len(widths)])))),
+        along=along,
     )
     values = {name: value * dice.uniform(0.5, 2) for name, value in COST.model_dump().items()}
     cost = Cost(**values | {"ctas": dice.choice([1, 66, 120, 132, 264])})
@@ -109,12 +132,7 @@ def test_cxx_and_python_predict_the_same(program):
             map(
                 repr,
                 (
-                    *kernel.tile,
-                    *kernel.cluster,
-                    kernel.split_k,
-                    kernel.workspace_splits,
-                    kernel.stream_k,
-                    *kernel.bytes,
+                    *fields_of(kernel),
                     *cost.model_dump().values(),
                     *(call.m, call.n, call.k, call.batch),
                     *call.pitches,
@@ -126,9 +144,11 @@ def test_cxx_and_python_predict_the_same(program):
     done = subprocess.run([program], input="\n".join(lines), text=True, capture_output=True, check=True)
     found = [[float(value) for value in line.split()] for line in done.stdout.splitlines()]
     assert len(found) == len(cases)
-    early = 0
+    early, decided = 0, set()
     for case, (value, without, *limits) in zip(cases, found, strict=True):
         kernel, cost, call = case
+        if kernel.widths:
+            decided.add(kernel.of_call(cost.ctas, call).part < 1)
         assert value == pytest.approx(predicted_us(kernel, cost, call), rel=1e-6), case  # powers are f32 in C++
         assert without == pytest.approx(predicted_us(kernel.without_workspace, cost, call), rel=1e-6), case
         # With a limit that the time reaches: a lower bound that reaches it too. With a higher limit: the time.
@@ -138,11 +158,13 @@ def test_cxx_and_python_predict_the_same(program):
                 early += ratio < 1 - 1e-9
             assert limited[4:] == [1.0] * 3, case
     assert early > 2 * len(cases), "limits are seen before the whole time is computed"
+    assert decided == {False, True}
 
 
-def test_the_largest_extents_overflow_nothing(program):
-    kernel, cost = KERNEL, COST
-    fields = (*kernel.tile, *kernel.cluster, 1, -1, 0, *kernel.bytes, *cost.model_dump().values())
+@pytest.mark.parametrize("kernel", [KERNEL, replace(KERNEL, widths=(72, 96))])
+def test_the_largest_extents_overflow_nothing(program, kernel):
+    cost = COST
+    fields = (*fields_of(kernel), *cost.model_dump().values())
     line = " ".join(map(repr, (*fields, *(2**63 - 1,) * 4, *(2**64,) * 3)))
     value = float(subprocess.run([program], input=line, text=True, capture_output=True, check=True).stdout.split()[0])
     assert math.isfinite(value) and value > 1e30
@@ -218,6 +240,39 @@ def test_empty_parts_of_tiles_slow_down_reading():
         assert predicted_us(KERNEL, COST, full) == predicted_us(KERNEL, without, full), name
 
 
+def test_a_call_takes_the_narrowest_tile_that_adds_no_wave():
+    fitting = replace(KERNEL, widths=(72, 96, 112))
+
+    def width(m: int, n: int, kernel: KernelShape = fitting, batch: int = 1) -> int:
+        return kernel.of_call(132, call(m, n, 4096, batch)).tile[1]
+
+    assert width(128 * 12, 112 * 11) == 112, "132 tiles"
+    assert width(128 * 12, 112 * 11 + 1) == 128
+    assert width(128 * 12, 96 * 11) == 96 and width(128 * 12, 96 * 11, replace(fitting, cluster=(2, 1))) == 96
+    assert width(128 * 12, 500) == 72, "6 or 7 of 12 x 11 tiles"
+    assert width(128 * 13, 96 * 10) == 96, "13 x 8 whole tiles are a wave, and so are 13 x 10"
+    assert width(128, 72 * 11, batch=12) == 72
+    assert width(128 * 132, 128 * 9) == 128, "nine whole waves"
+    assert width(128 * 132, 96 * 40) == 128, "30 waves, of which narrower tiles would be more"
+    along_m = replace(fitting, along=0)
+    assert along_m.of_call(132, call(112 * 11, 128 * 12, 4096)).tile == (112, 128, 64)
+
+
+def test_where_clusters_share_the_k_of_a_tile_narrower_ones_are_no_more_tiles():
+    split = replace(KERNEL, widths=(72, 96, 112), workspace_splits=0, by_waves=False)
+    one = call(1536, 280, 65536)
+    assert split.of_call(132, one).tile[1] == 96 and split.without_workspace.of_call(132, one).tile[1] == 96, "three tiles"
+    assert replace(split, by_waves=True).of_call(132, one).tile[1] == 72
+
+
+def test_a_narrower_tile_takes_its_part_of_the_time():
+    limited = COST.model_copy(update={"k_tile_us": 1.0, "throttle": 0.0})  # by wgmma
+    one, whole = call(128 * 12, 96 * 11, 65536), call(128 * 12, 128 * 11, 65536)
+    fitting = replace(KERNEL, widths=(96,))
+    ratio = predicted_us(fitting, limited, one) / predicted_us(KERNEL, limited, whole)
+    assert ratio == pytest.approx(0.2 + 0.8 * 96 / 128, rel=0.01)
+
+
 def test_each_part_of_k_takes_time_in_the_second_kernel():
     split = KernelShape((64, 64, 64), (1, 1), 1, 40, 0, (2, 2, 2))
     without = COST.model_copy(update={"part_us": 0.0})
@@ -236,6 +291,6 @@ def test_power_slows_down_long_calls_only():
 
 
 def test_costs_of_earlier_versions_lack_some_coefficients():
-    lacking = dict.fromkeys(("odd_store_us", "throttle", "dram_rows", "dram_columns", "part_us"), 0)
+    lacking = dict.fromkeys(("odd_store_us", "throttle", "fixed_part", "dram_rows", "dram_columns", "part_us"), 0)
     old = {name: value for name, value in COST.model_dump().items() if name not in lacking}
     assert Cost(**old).model_dump() == COST.model_dump() | lacking

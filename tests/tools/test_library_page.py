@@ -167,6 +167,14 @@ def test_the_configurations_of_cutlass_have_the_types_of_the_library(name, tmp_p
     assert all(f'{{"{each}"' in main for each in names)
 
 
+@pytest.mark.parametrize(("layout", "widths"), [("TN", True), ("TT", True), ("NN", False), ("NT", False)])
+def test_a_layout_in_which_no_part_of_a_tile_can_be_computed_has_whole_tiles(layout, widths):
+    library = page._plan(ROOT / "specs/sm90_gemm_bf16_library.yaml", layout)
+    assert library.spec.model_dump(mode="json")["layout"] == layout
+    assert any(one.plan.scheduler.widths for one in library.configs) == widths
+    assert len(library.configs) == len(page._plan(ROOT / "specs/sm90_gemm_bf16_library.yaml", "").configs)
+
+
 def test_layouts_of_cutlass_are_those_of_the_library(tmp_path):
     plan = page._plan(Path(SPEC), "NT")
     project = tmp_path / plan.name

@@ -83,7 +83,7 @@ def machine(tmp_path, monkeypatch) -> Path:
 
     monkeypatch.setattr("mmagen.tuning.tune._compile", compile_)
     monkeypatch.setattr("mmagen.families.wgmma.gemm.EVERY", (64,))
-    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {128: (112, 96, 80)})
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {128: (80, 96, 112)})
     monkeypatch.setattr("mmagen.tuning.outcome._FOLDS", 2)
     monkeypatch.setattr("mmagen.tuning.fit._REFINE_STEPS", 3)
     return tmp_path / "base.jsonl"
@@ -100,7 +100,7 @@ def test_kernels_of_one_width_are_selected_for_short_problems_and_of_several_for
     assert isinstance(library, GemmPlan)
     several = {one.name for one in library.configs if one.plan.scheduler.several_widths}
     assert several and len(several) < len(library.configs), done.names
-    assert any(one.plan.scheduler.tile_n for one in library.configs)
+    assert any(one.plan.scheduler.widths for one in library.configs)
     problems = [p for p in problems_of(PROBLEMS, (), (2, 2, 2)) if p.k % 8 == 0]
     best = {
         p: min(own[as_argument(p)] for own in json.loads((machine.parent / "times.json").read_text()).values())
@@ -108,7 +108,7 @@ def test_kernels_of_one_width_are_selected_for_short_problems_and_of_several_for
     }
     short, long = ([p for p in problems if holds(best[p] * 1e3)] for holds in (lambda us: us < 5, lambda us: us > 30))
     by_several = [sum(choose(library, p).name in several for p in some) / len(some) for some in (short, long)]
-    assert by_several[0] < 0.2 and by_several[1] > 0.3, (by_several, done.names)
+    assert by_several[0] <= 0.2 and by_several[1] > 0.3, (by_several, done.names)
     names = [name for name, _ in done.figures]
     assert "selected library over cublasLt_best8, held out" in names and done.recommended
 

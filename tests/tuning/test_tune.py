@@ -61,7 +61,7 @@ def compiled(tmp_path, monkeypatch) -> list[list[str]]:
     monkeypatch.setattr("mmagen.tuning.tune._compile", compile_)
     # Less of what takes time.
     monkeypatch.setattr("mmagen.families.wgmma.gemm.EVERY", (96,))
-    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {96: (80, 72)})
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {96: (72, 80)})
     monkeypatch.setattr("mmagen.tuning.outcome._FOLDS", 2)
     monkeypatch.setattr("mmagen.tuning.fit._REFINE_STEPS", 3)
     monkeypatch.setattr("mmagen.tuning.tune._DRAWN", 400)

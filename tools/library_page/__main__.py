@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -27,12 +28,13 @@ from mmagen.build.build import build
 from mmagen.build.job import BuildResult
 from mmagen.cli.progress import shown
 from mmagen.cli.tune import seconds
-from mmagen.core.errors import BuildError, ExitCode, MmagenError, SpecError, UsageError
+from mmagen.core.errors import BuildError, Diagnostic, ExitCode, MmagenError, SpecError, UsageError
 from mmagen.families.reading import read
 from mmagen.generate.render import render
 from mmagen.generate.write import write
 from mmagen.plan.cost import element_bytes
 from mmagen.plan.plans import GemmPlan
+from mmagen.plan.project import ProjectPlan
 from mmagen.toolchain.find import find_toolchain
 from mmagen.toolchain.gpus import find_gpus
 from mmagen.tuning.database import digest
@@ -145,14 +147,24 @@ def _plan(path: Path, layout: str) -> GemmPlan:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    if layout:
-        data = yaml.safe_dump(yaml.safe_load(data) | {"layout": layout}, sort_keys=False).encode()
-    plan, wrong = read(data, f"{path} {layout}".rstrip())
+    plan, wrong = _in_layout(path, yaml.safe_load(data), layout) if layout else read(data, str(path))
     if plan is None:
         raise SpecError(tuple(wrong))
     if not isinstance(plan, GemmPlan) or not plan.configs:
         raise UsageError(f"{path}: not a library; it has no configs")
     return plan
+
+
+def _in_layout(path: Path, written: dict[str, Any], layout: str) -> tuple[ProjectPlan | None, tuple[Diagnostic, ...]]:
+    """As read() has it, of a library in another layout: without the tile_n of launches whose kernels compute whole tiles then."""
+    changed = written | {"layout": layout}
+    plan, wrong = read(yaml.safe_dump(changed, sort_keys=False), f"{path} {layout}")
+    narrow = [one.key for one in wrong if one.key[-1:] == ("tile_n",)]
+    if not narrow:
+        return plan, wrong
+    for _, config, _, launch, _ in narrow:
+        changed["configs"][config]["clusters"][launch].pop("tile_n", None)
+    return read(yaml.safe_dump(changed, sort_keys=False), f"{path} {layout}")
 
 
 def _measure(

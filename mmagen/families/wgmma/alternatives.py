@@ -16,15 +16,15 @@ _WIDEST_SWAPPED = 192
 _WIDEST_OF_256_ROWS = 136  # accumulators take as many registers of a thread, which has 168 at launch
 _WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
-# Columns of a tile, and how many of them its launches may compute instead: cuBLASLt has kernels for most of these widths. Down to
-# about two thirds; a tile of the columns below has more stages.
+# Columns of a tile, and how many of them its calls may compute instead: cuBLASLt has kernels for most of these widths. Down to
+# about two thirds or half; a tile of the columns below has more stages.
 NARROWER = {
-    64: (56, 48, 40),
-    96: (88, 80, 72, 64),
-    128: (120, 112, 104, 96, 88, 80, 72),
-    160: (152, 144, 128, 112),
-    192: (176, 160, 144, 128),
-    256: (240, 224, 208, 192, 176, 160),
+    64: tuple(range(40, 64, 8)),
+    96: tuple(range(56, 96, 8)),
+    128: tuple(range(72, 128, 8)),
+    160: tuple(range(112, 160, 8)),
+    192: tuple(range(128, 192, 16)),
+    256: tuple(range(176, 256, 16)),
 }
 # The more CTAs share operands, the less each loads, which counts where rows do not begin at multiples of 32 bytes. Fewer CTAs run
 # at once, though: an H100 has room for 66 clusters of two, 30 of four and 15 of eight.
@@ -54,9 +54,9 @@ def alternatives(operation: str, widths: Iterable[int], promoted: bool = False) 
 
 
 def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Iterator[Mapping[str, Any]]:
-    """Kernels whose launches compute all columns of a tile or fewer, as configs with `clusters`. Not all of these need be legal.
+    """Kernels whose calls compute all columns of a tile or fewer, as configs with `clusters`. Not all of these need be legal.
 
-    operation: the name of a wgmma. widths: columns of a tile -> how many of them launches may compute instead.
+    operation: the name of a wgmma. widths: columns of a tile -> how many of them calls may compute instead, rising.
     """
     of_types = find_atom(operation)
     for columns, narrower in widths.items():
@@ -68,14 +68,10 @@ def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Itera
             if rows == 64 and schedule == "cooperative":  # for few rows of D, which other widths do not help
                 continue
             keys = _keys(atom.name, [rows, columns, depth], warpgroups, schedule)
-            launches = [{"cluster": one} | ({"tile_n": n} if n else {}) for one in _CLUSTERS for n in (0, *narrower)]
-            for swapped in (False, True) if columns <= _WIDEST_SWAPPED else (False,):
-                one = keys | ({"operands": "swapped"} if swapped else {}) | {"clusters": launches}
-                if schedule == "pingpong":
-                    yield one
-                    continue
-                yield one | ({} if swapped else {"stream_k": "last_wave"})
-                yield one | {"split_k": "auto"}
+            # A kernel of whole tiles alone is compiled for these: its launches are other candidates.
+            launches = [{"cluster": one, "tile_n": narrower} for one in _CLUSTERS]
+            yield keys | {"clusters": launches}
+            yield keys | {"operands": "swapped", "clusters": launches}
 
 
 def _keys(name: str, tile: list[int], warpgroups: int, schedule: str) -> Keys:

@@ -107,7 +107,7 @@ class WgmmaGemmPlan(GemmPlan):
         """The wgmmas of launches that compute so many columns of a tile, the widest first; () if all compute whole tiles."""
         if not self.scheduler.several_widths:
             return ()
-        found = sorted({launch.tile_n or self.atom.n for launch in self.scheduler.launches}, reverse=True)
+        found = sorted({n for launch in self.scheduler.launches for n in launch.columns(self.atom.n)}, reverse=True)
         return tuple(atom for n in found if (atom := with_columns(self.atom, n)))
 
     @property
@@ -115,8 +115,8 @@ class WgmmaGemmPlan(GemmPlan):
         """The wgmmas that the code names: that of whole tiles, also where no launch computes these, and those of launches."""
         return (self.atom, *(atom for atom in self.launched_atoms if atom.n != self.atom.n))
 
-    def launched(self, launches: tuple[LaunchShape, ...], tile_n: int) -> Self:
-        one = super().launched(launches, tile_n)
+    def launched(self, launches: tuple[LaunchShape, ...], tile_n: int, widths: tuple[int, ...] = ()) -> Self:
+        one = super().launched(launches, tile_n, widths)
         if not one.scheduler.several_widths or one.mainloop.header == TILE_N.header:
             return one
         reading = [*one.text.reading]

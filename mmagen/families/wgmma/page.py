@@ -7,7 +7,7 @@ from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.pieces import Pieces
 from mmagen.plan import copies, pages
-from mmagen.plan.model import Operand
+from mmagen.plan.model import LaunchShape, Operand
 from mmagen.spec.model import Problem
 
 WARPGROUPS = {
@@ -90,11 +90,16 @@ def _cluster(plan: WgmmaGemmPlan) -> str:
     scheduler = plan.scheduler
     shape = pages.extents(scheduler.cluster)
     if len(scheduler.launches) > 1:
-        each = (
-            f"{one.m} x {one.n}" + (f" with {one.tile_n} columns of a tile" if one.tile_n else "") for one in scheduler.launches
-        )
+        each = (f"{one.m} x {one.n}{_columns(one, plan.tile[1])}" for one in scheduler.launches)
         return f"set at launch: {', '.join(each)} CTAs; boxes and traffic are those of {shape}"
     return f"{shape} CTAs share operands by multicast" if scheduler.cluster_ctas > scheduler.split_k else "none"
+
+
+def _columns(launch: LaunchShape, all_columns: int) -> str:
+    if launch.widths:
+        each = ", ".join(map(str, launch.columns(all_columns)))
+        return f" with the first of {each} columns of a tile that adds no wave"
+    return f" with {launch.tile_n} columns of a tile" if launch.tile_n else ""
 
 
 def _split_k(plan: WgmmaGemmPlan) -> str:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from mmagen.families.wgmma.model import WgmmaGemmPlan
-from mmagen.plan.trials import cluster_problems, narrow_split_problems, split_k_problems, stream_k_problems
+from mmagen.plan.trials import (
+    WAVE,
+    cluster_problems,
+    fitted_problems,
+    narrow_split_problems,
+    split_k_problems,
+    stream_k_problems,
+)
 from mmagen.spec.model import Problem
 
 
@@ -11,8 +18,23 @@ def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
     """For a last wave that clusters share, parts of K through a workspace, and CTAs of a cluster that lie outside D."""
     scheduler, tile, cluster = plan.scheduler, plan.tile_of_d, plan.cluster_of_d
     found = cluster_problems(tile, cluster, plan.stages)
-    if scheduler.workspace_splits is not None:
-        sizes = tile, cluster, plan.operands[1].element.bytes, scheduler.workspace_splits
-        narrow = narrow_split_problems(*sizes, along_m=plan.swapped) if scheduler.tile_n else ()
-        return (*split_k_problems(*sizes), *narrow, *found)
-    return (*stream_k_problems(tile, cluster), *found) if scheduler.shares_last_wave else found
+    if scheduler.widths:
+        # Launches in other clusters try the other widths.
+        others = [one for one in scheduler.launches if one.widths]
+        own = scheduler.widths[others.index(scheduler.launch) :: len(others)]
+        tiles = 1 if scheduler.takes_workspace else WAVE
+        found = (*found, *fitted_problems(tile, cluster, own, tiles, along_m=plan.swapped))
+    if scheduler.workspace_splits is None:
+        return (*stream_k_problems(tile, cluster), *found) if scheduler.shares_last_wave else found
+    of_operands = cluster, plan.operands[1].element.bytes, scheduler.workspace_splits
+    # K is long enough for the narrowest tile; two tiles are as wide as the widest that is not whole.
+    least, most = (scheduler.widths[0], scheduler.widths[-1]) if scheduler.widths else (scheduler.tile_n, scheduler.tile_n)
+    split = split_k_problems(_narrowed(plan, least), *of_operands)
+    narrow = narrow_split_problems(_narrowed(plan, most), *of_operands, along_m=plan.swapped) if most else ()
+    return (*split, *narrow, *found)
+
+
+def _narrowed(plan: WgmmaGemmPlan, columns: int) -> tuple[int, int, int]:
+    """The tile of D with so many columns of the kernel's tile, 0 for those of the plan."""
+    m, n, k = plan.tile_of_d
+    return (columns or m, n, k) if plan.swapped else (m, columns or n, k)

@@ -17,6 +17,7 @@ from mmagen.host_runtime.library import CapturedLaunch, Device, HostError, Reply
 from mmagen.plan.budgets import SMEM_PER_BLOCK
 from mmagen.plan.plans import GemmPlan
 from mmagen.plan.steps import step_limit
+from mmagen.plan.trials import WAVE
 from mmagen.verify.emulated.formats import encode
 from mmagen.verify.emulated.matrix import Operands
 from mmagen.verify.emulated.task import Task
@@ -81,7 +82,9 @@ def launches_of_call(task: Task, arguments: bytes) -> tuple[CapturedLaunch, ...]
     """The launches of NAME_run with this struct on a device that holds few clusters."""
     most, resident = task.product.most_launches, sharing(task)
     if not task.product.sums_in_workspace:
-        resident = _few(launches_of(task, task.run_symbol, [arguments], most=most)[-1])  # behind copies of operands
+        by_waves = isinstance(task.plan, GemmPlan) and task.plan.scheduler.widths
+        # Of several launches, those before are copies of operands.
+        resident = WAVE if by_waves else _few(launches_of(task, task.run_symbol, [arguments], most=most)[-1])
     return launches_of(task, task.run_symbol, [arguments], resident, most)
 
 

@@ -51,6 +51,7 @@ class When {
 };
 
 /// A kernel that may be chosen: functions that take the project's public structs. `workspace` is null if the kernel uses none.
+/// narrower: the kernel with narrower tiles, between which and whole ones each call decides; of_call() has the rule.
 template <class Args, class Info>
 struct Candidate {
   using Run = Status (*)(Args const&, cudaStream_t);
@@ -59,16 +60,29 @@ struct Candidate {
   using Workspace = Status (*)(Args const&, int64_t&);
 
   constexpr Candidate(char const* name, When const& when, Run run, CanRun can_run, Query query, Workspace workspace,
-                      KernelShape const& kernel = KernelShape{}, Cost const& cost = Cost{})
+                      TimedKernel const& timed = TimedKernel(KernelShape{}, Cost{}))
       : name(name),
         when(when),
         run(run),
         can_run(can_run),
         query(query),
         workspace(workspace),
-        kernel(kernel),
-        cost(cost),
-        rates(kernel, cost) {}
+        timed(timed),
+        narrower(nullptr),
+        widths(0) {}
+
+  template <int kWidths>
+  constexpr Candidate(char const* name, When const& when, Run run, CanRun can_run, Query query, Workspace workspace,
+                      TimedKernel const& timed, TimedKernel const (&narrower)[kWidths])
+      : name(name),
+        when(when),
+        run(run),
+        can_run(can_run),
+        query(query),
+        workspace(workspace),
+        timed(timed),
+        narrower(narrower),
+        widths(kWidths) {}
 
   char const* name;
   When when;
@@ -76,9 +90,9 @@ struct Candidate {
   CanRun can_run;
   Query query;
   Workspace workspace;
-  KernelShape kernel;
-  Cost cost;
-  Rates rates;
+  TimedKernel timed;
+  TimedKernel const* narrower;
+  int widths;
 };
 
 namespace detail {
@@ -110,22 +124,21 @@ Candidate<Args, Info> const& choose(Candidate<Args, Info> const (&candidates)[kC
       return one;
     }
   }
-  if (others == 1 || !last->cost.known()) { return *last; }
-  CallShape const call = detail::shape_of_call(args, last->kernel);
+  if (others == 1 || !last->timed.cost.known()) { return *last; }
+  CallShape const call = detail::shape_of_call(args, last->timed.kernel);
   if (call.empty()) { return *last; }
   bool const given = workspace == Workspace::kAsAskedFor || args.workspace != nullptr;
   // The candidate that could be the fastest is predicted first: what it takes rules out most of the others.
+  TimedKernel const* timed[kCount];
   Demand asked[kCount];
   int first = -1;
   for (int i = 0; i < kCount; ++i) {
     if (candidates[i].when.decides()) { continue; }
-    asked[i] = demand(candidates[i].kernel, candidates[i].cost, candidates[i].rates, call);
+    timed[i] = &of_call(candidates[i].timed, candidates[i].narrower, candidates[i].widths, call);
+    asked[i] = demand(*timed[i], call);
     if (first < 0 || asked[i].least < asked[first].least) { first = i; }
   }
-  auto const predicted = [&](int i, double limit) {
-    Candidate<Args, Info> const& one = candidates[i];
-    return predicted_us(one.kernel, one.cost, one.rates, call, asked[i], limit, given);
-  };
+  auto const predicted = [&](int i, double limit) { return predicted_us(*timed[i], call, asked[i], limit, given); };
   int best = first;
   double least = predicted(first, INFINITY);
   for (int i = 0; i < kCount; ++i) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tile_width.cuh"
+
 namespace mmagen {
 inline namespace v0_1 {
 
@@ -21,8 +23,9 @@ struct KernelShape {
 
 /// Coefficients of the time; `configs[].cost` of a spec describes each. ctas is 0 if they are not known.
 struct Cost {
-  double ctas, launch_us, overlap_us, tile_us, store_pitch, odd_store_us, k_tile_us, throttle, line_ns, dram_tbps, dram_spread,
-      dram_rows, dram_columns, store_tbps, l2_tbps, l2_spread, l2_pitch, l2_odd_pitch, l2_ragged, fixup_us, part_us, fixup_tbps;
+  double ctas, launch_us, overlap_us, tile_us, store_pitch, odd_store_us, k_tile_us, throttle, fixed_part, line_ns, dram_tbps,
+      dram_spread, dram_rows, dram_columns, store_tbps, l2_tbps, l2_spread, l2_pitch, l2_odd_pitch, l2_ragged, fixup_us,
+      part_us, fixup_tbps;
 
   constexpr bool known() const { return ctas > 0; }
 };
@@ -43,13 +46,6 @@ namespace detail {
 
 // Of the tensor core alone: half of the way to its lowest rate in long calls, where power limits the clock.
 inline constexpr double kThrottledUs = 250;
-
-// Without a call into libm, of which the choice would make hundreds; numbers that are so large are whole.
-constexpr double whole_down(double x) { return x < 4e15 ? double(int64_t(x)) : x; }  // x >= 0
-inline double whole_up(double x) {
-  double const down = whole_down(x);
-  return down < x ? down + 1 : down;
-}
 
 /// The least whole number of parts of size `of` that cover x; of more than 4e15 parts, about 4e15. per: 1 / of, since a product
 /// takes a fraction of a division's time.
@@ -124,6 +120,50 @@ struct Rates {
   }
 };
 
+/// A kernel with its coefficients, and what follows from them.
+struct TimedKernel {
+  KernelShape kernel;
+  Cost cost;
+  Rates rates;
+
+  constexpr TimedKernel(KernelShape const& kernel, Cost const& cost) : kernel(kernel), cost(cost), rates(kernel, cost) {}
+
+  /// This kernel where it computes so many rows, or columns, of a tile of D.
+  constexpr TimedKernel with_rows(double rows) const { return of_part(rows, kernel.tile_n); }
+  constexpr TimedKernel with_columns(double columns) const { return of_part(kernel.tile_m, columns); }
+
+ private:
+  constexpr TimedKernel of_part(double rows, double columns) const {
+    KernelShape shape = kernel;
+    Cost of_part = cost;
+    double const part = rows * columns / (kernel.tile_m * kernel.tile_n);
+    double const shrunk = cost.fixed_part + (1 - cost.fixed_part) * part;
+    shape.tile_m = rows;
+    shape.tile_n = columns;
+    of_part.tile_us *= shrunk;
+    of_part.odd_store_us *= shrunk;
+    of_part.k_tile_us *= shrunk;
+    return TimedKernel(shape, of_part);
+  }
+};
+
+/// The kernel with the tiles that a launch computes for a call: the first of `narrower`, from narrow to wide, whose tiles are
+/// no more waves than whole ones, or no more tiles, if clusters may share the K of one; else `whole`.
+inline TimedKernel const& of_call(TimedKernel const& whole, TimedKernel const* narrower, int count, CallShape const& call) {
+  if (count == 0) { return whole; }
+  bool const rows = narrower[0].kernel.tile_m < whole.kernel.tile_m;  // or columns
+  Rates const& rates = whole.rates;
+  double const tiles_m = detail::parts(call.m, rates.span_m, rates.per_m);
+  double const tiles_n = detail::parts(call.n, rates.span_n, rates.per_n);
+  double const across = (rows ? tiles_n : tiles_m) * call.batch, along = rows ? tiles_m : tiles_n;
+  double const most = rates.whole_k ? most_tiles_along(across, along, rates.resident) : along;
+  for (int i = 0; i < count; ++i) {
+    Rates const& one = narrower[i].rates;
+    if ((rows ? one.span_m : one.span_n) * most >= (rows ? call.m : call.n)) { return narrower[i]; }
+  }
+  return whole;
+}
+
 namespace detail {
 
 /// How the work of a call is distributed over CTAs.
@@ -194,7 +234,10 @@ struct Demand {
   double least;          // microseconds: the prediction is at least that
 };
 
-inline Demand demand(KernelShape const& kernel, Cost const& cost, Rates const& rates, CallShape const& call) {
+inline Demand demand(TimedKernel const& timed, CallShape const& call) {
+  KernelShape const& kernel = timed.kernel;
+  Cost const& cost = timed.cost;
+  Rates const& rates = timed.rates;
   double const tiles_m = detail::parts(call.m, rates.span_m, rates.per_m);
   double const tiles_n = detail::parts(call.n, rates.span_n, rates.per_n);
   Demand it;
@@ -229,8 +272,10 @@ inline Demand demand(KernelShape const& kernel, Cost const& cost, Rates const& r
 /// Microseconds of one call in a sequence of such calls on a stream. As soon as the time is certain to be at least `limit`, the
 /// result is a lower bound of it that is at least `limit`: most kernels of a library are far from the fastest. workspace: does
 /// the call have one? Without it, K of a tile is not split over clusters.
-inline double predicted_us(KernelShape const& kernel, Cost const& cost, Rates const& rates, CallShape const& call,
-                           Demand const& asked, double limit, bool workspace) {
+inline double predicted_us(TimedKernel const& timed, CallShape const& call, Demand const& asked, double limit, bool workspace) {
+  KernelShape const& kernel = timed.kernel;
+  Cost const& cost = timed.cost;
+  Rates const& rates = timed.rates;
   if (asked.least >= limit) { return asked.least; }
   detail::Schedule const it = detail::schedule(kernel, rates, call, asked.tiles, asked.k_tiles, workspace);
   // If K is split, the second kernel stores D.

@@ -9,6 +9,7 @@
 #include "sm90_kernel.cuh"
 #include "sm90_swapped.cuh"
 #include "status.cuh"
+#include "tile_width.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -133,6 +134,30 @@ Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cuda
 }
 
 }  // namespace detail
+
+/// The launch of a call that computes the first of `widths` columns of a tile, from narrow to wide, with which its tiles are no
+/// more waves than whole ones, or no more tiles, if clusters may share the K of one. cluster: with all columns, which is the
+/// result if there is no such width, or if the call cannot be launched.
+template <class Config, class Args, int kWidths>
+ClusterShape with_narrowest(Args const& args, ClusterShape cluster, int const (&widths)[kWidths]) {
+  GemmShape const call{args.m, args.n, args.k, args.batch};
+  if (check_extents<CallOperands<Config>>(call) != Status::kSuccess || call.empty()) { return cluster; }
+  GemmShape const shape = kernel_shape<Config>(call);
+  double most = double(detail::ceil_div(shape.n, cluster.tile_n * cluster.n));
+  if constexpr (!Config::TileScheduler::kSharesTiles) {
+    int resident = 0;
+    if (detail::resident_clusters<Config>(resident, cluster) != Status::kSuccess) { return cluster; }
+    double const across = double(detail::ceil_div(shape.m, Config::kTileM * cluster.m)) * double(shape.batch);
+    most = most_tiles_along(across, most, resident);
+  }
+  for (int const width : widths) {
+    if (double(width) * cluster.n * most >= double(shape.n)) {
+      cluster.tile_n = width;
+      break;
+    }
+  }
+  return cluster;
+}
 
 /// Bytes of workspace that the tile scheduler uses for a problem on the current device; Args is the project's public argument
 /// struct, of which only the extents are read.

@@ -1,0 +1,44 @@
+"""Launches whose calls decide how many columns of a tile they compute: the compiled host code takes the width that the predicted
+time and `mmagen inspect` expect, seen in its grids."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mmagen.plan.cost import Call, KernelShape
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.model import Problem
+from mmagen.verify.emulated import host
+from mmagen.verify.emulated.host import Workspace
+from mmagen.verify.emulated.matrices import operands
+from mmagen.verify.emulated.task import Task
+
+pytestmark = pytest.mark.nvcc
+
+
+def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
+    """As many clusters run at once as there are whole tiles, or some more: all are computed in one wave, and the grid has a cluster
+    for each. K is one k tile, of which no parts go through a workspace."""
+    it = compiled("tile_n")
+    assert isinstance(it.plan, GemmPlan)
+    dice = random.Random(5)
+    widths: set[tuple[str, int]] = set()
+    configs = [config for config in it.plan.configs if config.plan.scheduler.widths]
+    for config in configs:
+        kernel = KernelShape.of(config.plan)
+        for _ in range(12):
+            problem = Problem(shape=(8 * dice.randint(1, 60), 8 * dice.randint(1, 60), 64), batch=dice.choice([1, 1, 3]))
+            clusters = config.plan.tiles_of(problem) + dice.choice([0, 1, 5, 30])
+            task = Task(config.plan, it.ptx, problem, "zeros", 1, it.plan, config.name)
+            data = operands(config.plan, problem, "zeros", 1)
+            arguments = host.multiply_arguments(task, data, dict.fromkeys("abcd", 1 << 20), Workspace())
+            launched = host.launches_of(task, task.run_symbol, [arguments], clusters)[-1]
+            x, y, z = launched.cluster
+            tile = kernel.of_call(clusters * kernel.group, Call.of(config.plan, problem)).tile
+            tiles = [-(-problem.shape[i] // (tile[i] * kernel.cluster[i])) for i in range(2)]
+            expected = tiles[0] * tiles[1] * problem.batch
+            assert launched.grid[0] * launched.grid[1] * launched.grid[2] == expected * x * y * z, (config.name, problem, tile)
+            widths.add((config.name, tile[kernel.along]))
+    assert len(widths) > 2 * len(configs), "each launch has computed several widths"
