@@ -44,6 +44,7 @@ def estimated_us(
 ) -> float:
     """Microseconds of a call. further_read: bytes of B that are read besides, by other groups; copied_us: time of the predicates
     with which the threads of a CTA copy one tile."""
+    kernel = kernel.of_call(cost.ctas, call)
     it = terms(kernel, cost.ctas, call)
     a, b = (_loads(plan, kernel, cost, call, side) for side in range(2))
     sm = tensor_us(cost, it) + max(0.0, it.waves - 1) * epilogue_us(cost, it) + copied_us

@@ -189,12 +189,22 @@ def _name_faults(spec: Spec) -> Iterator[Fault]:
                 "use another name",
                 {("configs", i, "name"): f"{config.name}_{i}"},
             )
+    launches: dict[str, Entry] = {}
     for choice in entries(spec):
         if choice.launch is None:
             continue
+        before = launches.setdefault(choice.name.lower(), choice)
         own = f"configs[{choice.index}].clusters[{choice.place}]"
         other = taken.setdefault(choice.name.lower(), own)
-        if other != own:
+        if before is not choice and before.launch and before.launch.widths and before.index == choice.index:
+            both = sorted({*before.launch.widths, *choice.launch.widths})
+            yield Fault(
+                (*choice.key, "tile_n"),
+                f"{choice.name} is already the name of {other}",
+                f"write one list, {both}, in one launch",
+                {(*before.key, "tile_n"): both, choice.key: ABSENT},
+            )
+        elif other != own:
             yield Fault(
                 (*choice.key, "cluster"),
                 f"{choice.name} is already the name of {other}",
@@ -234,17 +244,29 @@ def _cluster_faults(choices: Sequence[Entry], plans: Sequence[GemmPlan]) -> Iter
 def _width_faults(key: Key, launch: LaunchShape, one: GemmPlan) -> Iterator[Fault]:
     """Faults for columns of a tile that a launch cannot compute. key: of tile_n."""
     legal = [n for n in range(8, one.tile[1], 8) if not one.why_not_tile_n(n)]
-    wrong = {n: why for n in launch.widths or (launch.tile_n,) if n and (why := one.why_not_tile_n(n))}
-    for i, (tile_n, why) in enumerate(wrong.items()):
-        nearest = min(((abs(n - tile_n), n) for n in legal), default=(0, 0))[1]
-        what, every = f"{tile_n} columns of a tile cannot be computed: {why}", "all columns of a tile are computed"
-        if not launch.widths:
-            remedy = f"write {nearest}, or omit it for all columns" if nearest else f"omit it: {every}"
-            yield Fault(key, what, remedy, {key: nearest or ABSENT})
-        elif i == 0:
-            left = [n for n in launch.widths if n not in wrong]
-            remedy = f"write {left}" if left else f"write {nearest}" if nearest else f"omit tile_n: {every}"
-            yield Fault(key, what, remedy, {key: left or nearest or ABSENT})
+    every = "all columns of a tile are computed"
+    if launch.tile_n and (why := one.why_not_tile_n(launch.tile_n)):
+        nearest = _nearest(legal, launch.tile_n)
+        remedy = f"write {nearest}, or omit it for all columns" if nearest else f"omit it: {every}"
+        what = f"{launch.tile_n} columns of a tile cannot be computed: {why}"
+        yield Fault(key, what, remedy, {key: nearest or ABSENT})
+    wrong = {n: why for n in launch.widths if (why := one.why_not_tile_n(n))}
+    if not wrong:
+        return
+    whole = one.tile[1]
+    each = [
+        f"the tile has {n} columns, and every call may compute all of them"
+        if n == whole
+        else f"{n} columns of a tile cannot be computed: {why}"
+        for n, why in wrong.items()
+    ]
+    left = sorted({_nearest(legal, n) if n in wrong else n for n in launch.widths if n != whole} - {0})
+    yield Fault(key, "; ".join(each), f"write {left}" if left else f"omit tile_n: {every}", {key: left or ABSENT})
+
+
+def _nearest(legal: Sequence[int], columns: int) -> int:
+    """0 if nothing is legal."""
+    return min(((abs(n - columns), n) for n in legal), default=(0, 0))[1]
 
 
 def _rule_faults(spec: Spec) -> Iterator[Fault]:

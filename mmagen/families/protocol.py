@@ -93,4 +93,4 @@ class Tunable(Protocol):
 
     def alternatives(self, spec: Spec) -> Iterable[Mapping[str, Any]]:
         """Keys of configs that are worth measuring instead of the spec's own, as YAML has them; not all need be legal. Those with
-        `clusters`, which have no costs, are kernels whose launches differ in `tile_n`."""
+        `clusters`, which have no costs, are kernels whose launches have `tile_n`."""

@@ -27,7 +27,7 @@ def pictures(pipeline: Pipeline, of: str, prefix: str, launches: Numbers | None)
     if launches and launches.launches:
         problem, largest = max(launches.launches, key=lambda pair: pair[1].tiles[0] * pair[1].tiles[1])
         at_once = largest.at_once // pipeline.scheduler.cluster_ctas
-        found.append(_raster(pipeline, of, f"{prefix}raster", problem, at_once))
+        found.append(_raster(pipeline, of, f"{prefix}raster", problem, largest.tiles, at_once))
     return found
 
 
@@ -102,9 +102,11 @@ def _boxes(operand: Operand, of: str, name: str) -> Picture:
 # --- Clusters and raster order ---------------------------------------------------------------------------------------
 
 
-def _raster(pipeline: Pipeline, of: str, name: str, problem: Problem, at_once: int) -> Picture:
-    """Tiles of D, labelled with the place of their cluster in the order, coloured by wave."""
+def _raster(pipeline: Pipeline, of: str, name: str, problem: Problem, launched: tuple[int, int, int], at_once: int) -> Picture:
+    """Tiles of D, labelled with the place of their cluster in the order, coloured by wave. launched: along M, N and the batch."""
     m, n = (-(-extent // tile) for extent, tile in zip(problem.shape, pipeline.tile_of_d[:2], strict=False))
+    if pipeline.scheduler.widths:  # the call has selected one
+        m, n, _ = launched
     rows, columns = (n, m) if pipeline.transposed else (m, n)
     cells = [_tile(one, at_once, pipeline) for one in work_tiles(pipeline.scheduler, rows, columns, _MOST_TILES)]
     shown = (min(rows, _MOST_TILES), min(columns, _MOST_TILES))

@@ -17,7 +17,7 @@ from mmagen.spec.model import Problem
 
 STREAM_K = ("never", "last_wave", "always")
 MOST_RAGGED_WAVES = 3  # with more waves a partial tile does not matter
-MOST_NARROWED_WAVES = 16  # with more, narrower tiles save too little of the last one
+MOST_NARROWED_WAVES = 16  # with more, tiles could be narrower by at most 1/16
 THROTTLED_US = 250.0  # of the tensor core alone: half of the way to its lowest rate
 
 
@@ -31,9 +31,9 @@ class KernelShape:
     """What the time depends on besides coefficients: tile and cluster along M and N of D; bytes: of an element of A, B and D.
 
     split_k: CTAs of a cluster that share the K of a tile. workspace_splits: parts of K that go through a workspace, 0: as many
-    as the kernel decides, -1: none. stream_k: which partial last waves are shared, an index of STREAM_K. widths, along: extents
-    of the tile along M (0) or N (1) of D that a call may decide for, see of_call(); by_waves: does it count these, or tiles? part:
-    of the tile that is computed.
+    as the kernel decides, -1: none. stream_k: which partial last waves are shared, an index of STREAM_K. widths, along: narrower
+    extents of the tile along M (along = 0) or N (1), from which of_call() selects; by_waves: does it limit waves, or tiles? part:
+    the fraction of the tile that is computed.
     """
 
     tile: tuple[int, int, int]
@@ -74,8 +74,8 @@ class KernelShape:
         return self.cluster[0] * self.cluster[1] * self.split_k
 
     def of_call(self, ctas: int, call: Call) -> KernelShape:
-        """With the tile that a call decides for: the narrowest with which clusters' tiles are no more waves than whole ones, or,
-        where clusters may share the K of one, no more tiles. ctas: that run at once."""
+        """With the tile that a call selects: the narrowest that needs no more waves of clusters than whole tiles, or no more tiles
+        if clusters may share their K. ctas: that run at once."""
         if not self.widths:
             return self
         whole, extent = self.tile[self.along], (call.m, call.n)[self.along]
@@ -127,9 +127,8 @@ class Schedule:
 
 
 def most_tiles_along(across: int, along: int, resident: int) -> int:
-    """Narrower tiles may replace `across` x `along` whole ones without a further wave if no more than this many lie along the mode
-    in which they are narrower. With so many waves that one matters little, as many as there are. resident: tiles that are computed
-    at once."""
+    """The most narrower tiles along their mode that need no more waves than `across` x `along` whole ones; `along` if these are
+    more than MOST_NARROWED_WAVES. resident: tiles that are computed at once."""
     waves = -(-across * along // resident)
     return along if waves > MOST_NARROWED_WAVES else waves * resident // across
 
@@ -196,7 +195,7 @@ class Terms:
     a workspace; summed: parts of K there, 0 without. empty_rows, empty_columns: the parts of all tiles' rows and columns that lie
     beyond D. The rest is 0 or 1. reduced: there is a second kernel. ragged: the last tile of M is partial. odd_stores: the pitch
     of D is no multiple of 32 bytes. thread_stores: it is no multiple of 16, and threads store D in place of TMA. crowded: the
-    next launch finds too few free SMs. part: of the kernel's tile that is computed.
+    next launch finds too few free SMs. part: the fraction of the kernel's tile that is computed.
     """
 
     waves: float
@@ -291,7 +290,7 @@ def epilogue_us(cost: Cost, it: Terms) -> float:
 
 
 def shrunk(cost: Cost, it: Terms) -> float:
-    """The time that a part of a tile takes, over that of all of it."""
+    """The time of a narrower tile over that of a whole one."""
     return cost.fixed_part + (1 - cost.fixed_part) * it.part
 
 

@@ -139,7 +139,7 @@ def launch(plan: GemmPlan, problem: Problem, device: Device, ctas_per_sm: int) -
 
 
 def _decided(plan: GemmPlan, problem: Problem, at_once: int) -> GemmPlan:
-    """The plan with the columns of a tile that a call decides for."""
+    """The plan with the width of a tile that a call selects."""
     if not plan.scheduler.widths:
         return plan
     kernel = KernelShape.of(plan).of_call(at_once, Call.of(plan, problem))

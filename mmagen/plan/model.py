@@ -188,8 +188,7 @@ class Mainloop:
 
 class LaunchShape(NamedTuple):
     """What a launch of a compiled kernel decides: CTAs along M and N of its clusters, and how many columns of a tile it computes, 0
-    for all. widths: those of which a call takes the narrowest that adds no wave of tiles, or else all; () if the call does not
-    decide."""
+    for all. widths: from which each call selects, see KernelShape.of_call(); () if there is nothing to select."""
 
     m: int
     n: int
@@ -198,17 +197,17 @@ class LaunchShape(NamedTuple):
 
     @staticmethod
     def of(launch: Launch) -> LaunchShape:
-        """That of a spec."""
+        """Of a spec's launch."""
         tile_n = launch.tile_n if isinstance(launch.tile_n, int) else 0
         return LaunchShape(*launch.cluster, tile_n, launch.widths)
 
     @property
     def narrow(self) -> bool:
-        """Are there calls that do not compute all columns of a tile?"""
+        """May a call compute fewer columns than a tile has?"""
         return bool(self.tile_n or self.widths)
 
     def columns(self, all_columns: int) -> tuple[int, ...]:
-        """How many columns of a tile, which has so many, calls may compute."""
+        """How many of a tile's columns a call may compute."""
         return (*self.widths, all_columns) if self.widths else (self.tile_n or all_columns,)
 
     @property
@@ -228,7 +227,7 @@ class TileScheduler:
     full) or "always" (any that is not full). grouped: how groups are given, "contiguous", "masked" or "pointers"; "" for a
     kernel without groups. describes_groups: a kernel that runs before writes what is known of them to the workspace. launches:
     of the compiled kernel; () if it is compiled for `cluster`. tile_n: columns of a tile that this launch computes, 0 for all.
-    widths: of which each call takes one, see LaunchShape. raster: rows of CTA tiles per band.
+    widths: as LaunchShape has them. raster: rows of CTA tiles per band.
     """
 
     raster_group: int

@@ -272,7 +272,7 @@ class GemmPlan(ProductPlan):
         return {config.name: config.plan for config in self.configs} or {"": self}
 
     def launched(self, launches: tuple[LaunchShape, ...], tile_n: int, widths: tuple[int, ...] = ()) -> Self:
-        """This plan as one launch of a kernel that has these. tile_n, widths: as LaunchShape has them."""
+        """This plan as one of the `launches` of its kernel. tile_n, widths: as LaunchShape has them."""
         return replace(self, scheduler=replace(self.scheduler, launches=launches, tile_n=tile_n, widths=widths))
 
     def why_not_tile_n(self, tile_n: int) -> str:
@@ -313,6 +313,10 @@ class GemmPlan(ProductPlan):
     @property
     def sums_in_workspace(self) -> bool:
         return any(one.scheduler.takes_workspace for one in self.kernels)
+
+    @property
+    def selects_width(self) -> bool:
+        return bool(self.scheduler.widths)
 
     @property
     def takes_workspace(self) -> bool:

@@ -121,6 +121,11 @@ class ProjectPlan:
         return self.by_config
 
     @property
+    def selects_width(self) -> bool:
+        """Does each call select how many columns of a tile are computed, by the CTAs that run at once?"""
+        return False
+
+    @property
     def takes_workspace(self) -> bool:
         """Can a call use a workspace in device memory?"""
         return False

@@ -88,7 +88,7 @@ def products(problem: Problem) -> int:
     return problem.m * problem.n * problem.k * problem.batch
 
 
-WAVE = 3  # clusters that the emulated device runs at once where a call decides by waves of tiles
+WAVE = 3  # clusters that the emulated device runs at once if calls select widths by waves
 _MOST_PARTS = 65  # k tiles, of a problem for parts of K
 _MOST_FAR = 2**40  # elements from first to last lines: what is known of each takes 32 bytes of addresses in f32
 _FEW_LINES = 8  # of which the last begins before 2**32 if they lie FAR apart
@@ -136,14 +136,20 @@ def narrow_split_problems(
 
 
 def fitted_problems(
-    tile: Tile, cluster: tuple[int, int], widths: tuple[int, ...], tiles: int, along_m: bool
+    tile: Tile, cluster: tuple[int, int], widths: Sequence[tuple[int, int]], tiles: int, along_m: bool
 ) -> tuple[Problem, ...]:
-    """For a launch whose calls decide between `widths` of a tile: for each of these, a problem that takes it on a device that runs
-    WAVE clusters at once. tile: whole; tiles: of a problem, WAVE where waves decide, 1 where the number of tiles does. along_m:
-    with swapped operands, widths are along M."""
+    """For a launch with a list of widths: for each of `widths`, a problem whose call selects it with WAVE clusters at once.
+
+    widths: each with the next narrower one, 0 for none. tile: whole. tiles: along that mode, WAVE if waves decide, else 1. along_m:
+    with swapped operands, widths are along M.
+    """
     m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], 2 * tile[2] - 16
-    along = [width * cluster[0 if along_m else 1] * tiles - 8 for width in widths]
-    return tuple(Problem(shape=(one, n - 8, k) if along_m else (m - 3, one, k)) for one in along)
+    found = []
+    for width, narrower in widths:
+        most, least = (one * cluster[0 if along_m else 1] * tiles for one in (width, narrower))
+        extent = most - 8 if most - 8 > least else most
+        found.append(Problem(shape=(extent, n - 8, k) if along_m else (m - 8, extent, k)))
+    return tuple(found)
 
 
 def _long_enough(tile: Tile, cluster: tuple[int, int], element_bytes: int, splits: int, cycles: int, columns: int) -> int:

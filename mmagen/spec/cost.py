@@ -66,7 +66,7 @@ class Cost(Model):
         "throttle is the fraction by which k_tile_us grows in the longest calls, when the power limit lowers the clock"
     )
     fixed_part: _Number = _fraction(
-        "fixed_part is the fraction of tile_us, odd_store_us and k_tile_us that narrower tiles take too, where tile_n is a list"
+        "fixed_part is the fraction of tile_us, odd_store_us and k_tile_us that does not depend on the width if tile_n is a list"
     )
     line_ns: _Number = _at_least_zero(
         "line_ns is the time of a 128-byte line of a k tile if the pitch is not a multiple of 32 bytes, in nanoseconds"

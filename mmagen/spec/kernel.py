@@ -223,19 +223,19 @@ _LEAST_COLUMNS, _MOST_COLUMNS = 8, 256
 
 
 def _columns(value: Any) -> Any:
-    """Refuses what is neither a number of columns nor a rising list of such, in one sentence."""
+    """Refuses all but a number of columns or an ascending list of them, in one message."""
     if isinstance(value, (list, tuple)):
-        value = not_empty([*map(_number_of_columns, value)])
-        rising = sorted(dict.fromkeys(value))
-        if value != rising:
-            raise refuse("the numbers of columns do not rise", f"write {rising}", meant=rising)
+        value = not_empty([_number_of_columns(one, "is not an integer") for one in value])
+        ascending = sorted(dict.fromkeys(value))
+        if value != ascending:
+            raise refuse("the numbers of columns do not ascend", f"write {ascending}", meant=ascending)
         return tuple(value)
-    return None if value is None else _number_of_columns(value)
+    return None if value is None else _number_of_columns(value, "is neither an integer nor a list of integers")
 
 
-def _number_of_columns(value: Any) -> int:
+def _number_of_columns(value: Any, why_not: str) -> int:
     if type(value) is not int:
-        raise refuse(f"{str(value)[:80]!r} is neither an integer nor a list of integers")
+        raise refuse(f"{str(value)[:80]!r} {why_not}")
     if value < _LEAST_COLUMNS:
         raise refuse(f"{value} is too small, the minimum is {_LEAST_COLUMNS}")
     if value > _MOST_COLUMNS:
@@ -248,9 +248,9 @@ TileN = Annotated[
     _Columns | Annotated[tuple[_Columns, ...], Field(min_length=1)] | None,
     BeforeValidator(_columns),
     Field(
-        description="tile_n is how many columns of the tile are computed, a multiple of 8 below the atom's N, e.g. 112, by the "
-        "wgmma of that N on a part of each stage; or a rising list of such, e.g. [96, 112]: each call takes the narrowest with "
-        "which its tiles are no more waves of CTAs than whole tiles, or no more tiles, where CTAs share the K of a tile",
+        description="tile_n is how many columns of the tile are computed, a multiple of 8 below the atom's N, e.g. 112; or an "
+        "ascending list of these, e.g. [96, 112]: each call uses the narrowest that needs no more waves of CTAs than whole tiles "
+        "(no more tiles if CTAs share the K of a tile), else whole tiles",
     ),
 ]
 
@@ -275,7 +275,7 @@ class Launch(Model):
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Those of a list in tile_n, else ()."""
+        """tile_n if it is a list, else ()."""
         return self.tile_n if isinstance(self.tile_n, tuple) else ()
 
     @model_serializer(mode="wrap")

@@ -22,7 +22,7 @@ from mmagen.tuning.select import select
 _NEEDED = ("atom", "tile", "atoms_layout", "permutation")
 _NEUTRAL = {"split_k": 1, "stream_k": "never", "operands": "in_order"}  # the same as no such key
 _LAUNCHES_TRIED = 5  # of a kernel of several widths, about
-_LEAST_LAUNCHES = 2  # of all of these kernels; one alone is no choice between widths
+_LEAST_LAUNCHES = 2  # of all of these kernels
 _NAME = "tuned"  # of the project that is measured: the code of a kernel does not depend on the library's name
 
 
@@ -39,7 +39,7 @@ class Candidate:
 
     @property
     def several_widths(self) -> bool:
-        """Is it a launch of a kernel whose launches differ in how many columns of a tile they compute?"""
+        """Is it a launch of a kernel that is compiled for several numbers of columns of a tile?"""
         return self.plan.scheduler.several_widths
 
 
@@ -49,30 +49,35 @@ def candidates(spec: Spec) -> Iterator[Candidate]:
     base, inherited = base_of(spec), inherited_keys(spec)
     own = [(config.name, {**inherited, **_own_keys(config)}) for config in spec.configs or ()]
     others: list[Mapping[str, Any]] = [*([] if own else [inherited]), *offered(base)]
-    names: set[str] = set()
+    taken: dict[str, LaunchShape] = {}  # names, and what they are launched as
     of_kernels: dict[str, dict[str, Any]] = {}  # their keys, but for the cluster
     for of_spec, config in [*own, *(("", keys) for keys in others)]:
         for keys, plan in _launches(base, config):
             name, kernel = names_of(plan)
-            if name in names and not of_spec:  # names tell enough of what the family offers apart; what a spec has is measured
+            launch = plan.scheduler.launch
+            # Names tell enough of what the family offers apart, except lists of widths; what a spec has is measured.
+            if not of_spec and name in taken and (not launch.widths or taken[name] == launch):
                 continue
             if name != kernel:
-                kernel = _free(kernel, plan, of_kernels)
+                kernel = _free(kernel, plan, of_kernels, taken)
                 name = f"{kernel}_{suffix(plan)}"
             elif of_spec:
-                name = kernel = _free(kernel, plan, of_kernels)
+                name = kernel = _free(kernel, plan, of_kernels, {})
             choice = f"{of_spec}_{suffix(plan)}" if of_spec and "clusters" in config else of_spec
-            if name not in names:
-                names.add(name)
+            if name not in taken:
+                taken[name] = launch
                 yield Candidate(name, kernel, keys, plan, choice)
 
 
-def _free(kernel: str, plan: GemmPlan, of_kernels: dict[str, dict[str, Any]]) -> str:
-    """The name of a kernel, or one with a number where it is that of a kernel with other keys, which names do not tell apart."""
+def _free(kernel: str, plan: GemmPlan, of_kernels: dict[str, dict[str, Any]], taken: Mapping[str, LaunchShape]) -> str:
+    """The name of a kernel, or one with a number where it is that of a kernel with other keys, or with another list of widths for
+    the same cluster, which names do not tell apart."""
+    launch = plan.scheduler.launch
     written = plan.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     own = {key: value for key, value in written.items() if key != "cluster" and _NEUTRAL.get(key) != value}
-    names = (kernel, *(f"{kernel}_{i}" for i in range(2, len(of_kernels) + 3)))
-    return next(name for name in names if of_kernels.setdefault(name, own) == own)
+    names = (kernel, *(f"{kernel}_{i}" for i in range(2, len(of_kernels) + len(taken) + 3)))
+    free = (name for name in names if taken.get(f"{name}_{launch.suffix}", launch) == launch)
+    return next(name for name in free if of_kernels.setdefault(name, own) == own)
 
 
 def compiled_together(found: Sequence[Candidate]) -> list[Candidate]:
@@ -152,8 +157,7 @@ def _launches(base: Spec, config: Mapping[str, Any]) -> Iterator[tuple[dict[str,
 
 
 def _legal(plan: GemmPlan, tile_n: int | Sequence[int]) -> LaunchShape | None:
-    """The launch in the plan's cluster with so many columns of a tile, 0 for all, of a list those that are legal; None if that is
-    nothing."""
+    """The launch in the plan's cluster with tile_n (0: all columns), or with the legal ones of a list; None without any."""
     cluster = plan.scheduler.cluster
     if not tile_n:
         return LaunchShape(*cluster)

@@ -42,7 +42,7 @@ _START: dict[str, tuple[float, float, bool]] = {
     "odd_store_us": (1.5, 20.0, False),
     "k_tile_us": (0.2, 50.0, False),
     "throttle": (0.3, 3.0, True),
-    "fixed_part": (0.1, 8.0, False),
+    "fixed_part": (0.1, 50.0, False),
     "line_ns": (1.2, 5.0, True),
     "dram_tbps": (4.0, 8.0, True),
     "dram_spread": (0.4, 10.0, True),
@@ -67,7 +67,7 @@ _LEAST_WEIGHT = 0.05
 _PULL, _SHARED_PULL = 0.02, 0.1  # towards the guess, and towards the median
 _KERNEL_PULL = 0.3  # of a config towards the kernel that others launch too
 _ROBUST = 0.1  # relative errors beyond it count linearly
-_SOFTNESS = 0.01  # of the choice, in relative time; with 0.05 it loses on problems that are held out
+_SOFTNESS = 0.01  # of the choice, in relative time; with 0.05 the choice is worse on held-out problems
 _REFINE_PULL, _REFINE_STEPS = 30.0, 40  # with a weaker pull the choice loses on problems that are held out
 _STEP = 1e-7  # of finite differences, in the logarithm of a coefficient
 _DIGITS = 4

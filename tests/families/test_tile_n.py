@@ -8,7 +8,7 @@ from itertools import takewhile
 
 import pytest
 
-from mmagen.core.errors import SpecFaults
+from mmagen.core.errors import ABSENT, SpecFaults
 from mmagen.families import family_of, pipelines, plan
 from mmagen.families.library import choose
 from mmagen.families.wgmma.page import sections
@@ -104,7 +104,9 @@ def test_a_launch_whose_calls_decide_is_one_choice():
     swapped = render(planned(text("2x1n[64,96]").replace("schedule:", "operands: swapped, schedule:")))["src/lib.cu"].decode()
     assert "kWhole_tile_c2x1_fit.with_rows(96)," in swapped
     page = str(dict(sections(it.configs[0].plan)))
-    assert "2 x 1 with the first of 64, 96, 128 columns of a tile that adds no wave, " in page
+    assert "2 x 1 CTAs with 64, 96 or 128 columns of a tile, selected by each call, " in page
+    alone = str(dict(sections(planned(text("2x1n[64,96]")).configs[0].plan)))
+    assert "set at launch: 2 x 1 CTAs with 64, 96 or 128 columns of a tile, selected by each call; boxes" in alone
 
 
 def test_what_a_call_launches_follows_from_its_waves():
@@ -116,14 +118,20 @@ def test_what_a_call_launches_follows_from_its_waves():
 
 
 @pytest.mark.parametrize("split", ["", "split_k: auto, "])
-def test_each_width_of_calls_has_a_problem_that_takes_it(split):
-    it = planned(text("2x1n[64,80,96] 1x2n[72,104]").replace("schedule:", f"operands: swapped, {split}schedule:"))
-    found = []
+@pytest.mark.parametrize("operands", ["", "operands: swapped, "])
+@pytest.mark.parametrize("lists", ["2x1n[64,80,96] 1x2n[72,104]", "1x1n[8,96,104] 2x1n[96,112] 1x2n[104]", "1x1n[104,112,120]"])
+def test_each_width_of_calls_has_a_problem_that_takes_it(lists, operands, split):
+    it = planned(text(lists).replace("schedule:", f"{operands}{split}schedule:"))
+    tried: set[int] = set()
     for config in it.configs:
         kernel = KernelShape.of(config.plan)
-        calls = [Call.of(config.plan, problem) for problem, _ in family_of(config.plan).trials(config.plan).cases]
-        found.append({kernel.of_call(WAVE * kernel.group, call).tile[0] for call in calls if call.batch == 1})
-    assert found[0] >= {64, 96} and found[1] >= {104}, "each launch tries every other width of its own"
+        own = set()
+        for problem, _ in family_of(config.plan).trials(config.plan).cases:
+            if problem.batch == 1:
+                own.add(kernel.of_call(WAVE * kernel.group, Call.of(config.plan, problem)).tile[kernel.along])
+        assert own & {*kernel.widths}, config.name
+        tried |= own
+    assert tried >= {width for config in it.configs for width in config.plan.scheduler.widths}
 
 
 def test_the_choice_follows_the_width():
@@ -142,8 +150,17 @@ def test_the_choice_follows_the_width():
         "shares of B": (text("2x1 2x1n104"), "each of 2 CTAs loads a share of B", 96),
         "four shares of B": (text("4x1 4x1n48"), "each of 4 CTAs loads a share of B", 32),
         "N contiguous": (text("1x1 1x1n96", layout="TT"), "B has N contiguous", 0),
-        "of a list": (text("1x1 2x1n[72,96,104]"), "each of 2 CTAs loads a share of B", [96]),
-        "a list without any": (text("1x1 2x1n[72,104]"), "each of 2 CTAs loads a share of B", 64),
+        "of a list": (
+            text("1x1 2x1n[96,104]"),
+            "104 columns of a tile cannot be computed: each of 2 CTAs loads a share of B",
+            [96],
+        ),
+        "a list without any": (text("1x1 2x1n[72,104]"), "each of 2 CTAs loads a share of B", [64, 96]),
+        "a list with the whole tile": (
+            text("1x1 1x1n[72,128]"),
+            "the tile has 128 columns, and every call may compute all",
+            [72],
+        ),
         "several atoms": (
             text("1x1 1x1n96", atom="SM90_64x64x16_F32BF16BF16_SS"),
             "the tile has 128 columns, of several SM90_64x64x16_F32BF16BF16_SS",
@@ -168,12 +185,12 @@ def test_a_width_that_no_launch_can_have_is_refused_with_the_nearest(written, sa
         assert not any(one.key[-1] == "tile_n" for one in again.value.faults)
 
 
-def test_a_list_of_widths_rises():
+def test_a_list_of_widths_ascends():
     for wrong, says in {
-        "[96,72]": "the numbers of columns do not rise; write [72, 96]",
-        "[72,72]": "the numbers of columns do not rise; write [72]",
+        "[96,72]": "the numbers of columns do not ascend; write [72, 96]",
+        "[72,72]": "the numbers of columns do not ascend; write [72]",
         "[]": "the list is empty",
-        "[72,1.5]": "'1.5' is neither an integer nor a list of integers",
+        "[72,1.5]": "'1.5' is not an integer",
         "[4,72]": "4 is too small, the minimum is 8",
         "some": "'some' is neither an integer nor a list of integers",
         "264": "264 is too large, the maximum is 256",
@@ -182,6 +199,15 @@ def test_a_list_of_widths_rises():
             load(text(f"1x1 1x1n{wrong}"), "lib.yaml")
         (found,) = caught.value.diagnostics
         assert f"clusters[1].tile_n: {says}" in str(found), found
+
+
+def test_two_lists_for_a_cluster_are_one():
+    written = text("1x1n[72,80] 1x1n[96,112] 2x1")
+    with pytest.raises(SpecFaults) as caught:
+        plan(load(written, "lib.yaml").spec)
+    (fault,) = caught.value.faults
+    assert "write one list, [72, 80, 96, 112]" in fault.remedy
+    assert fault.change == {("configs", 0, "clusters", 0, "tile_n"): [72, 80, 96, 112], ("configs", 0, "clusters", 1): ABSENT}
 
 
 def test_with_columns_keeps_all_but_the_columns():
@@ -209,6 +235,15 @@ def test_tune_measures_each_launch_and_writes_them_back():
         ([1, 1], 104),
         ([1, 1], [96, 112]),
     ]
+
+
+def test_tune_tells_lists_of_widths_apart(monkeypatch):
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.EVERY", (128,))
+    monkeypatch.setattr("mmagen.families.wgmma.gemm.NARROWER", {128: (72, 104, 112)})
+    found = [*candidates(load(text("1x1n[96]"), "lib.yaml").spec)]
+    lists = {one.name: one.plan.scheduler.widths for one in found if "coop_128x128x64_widths" in one.name}
+    assert lists["coop_128x128x64_widths_c1x1_fit"] == (96,) and lists["coop_128x128x64_widths_2_c1x1_fit"] == (72, 104, 112)
+    assert len({one.name for one in found}) == len(found)
 
 
 @pytest.fixture

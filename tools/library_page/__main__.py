@@ -156,7 +156,7 @@ def _plan(path: Path, layout: str) -> GemmPlan:
 
 
 def _in_layout(path: Path, written: dict[str, Any], layout: str) -> tuple[ProjectPlan | None, tuple[Diagnostic, ...]]:
-    """As read() has it, of a library in another layout: without the tile_n of launches whose kernels compute whole tiles then."""
+    """read() of a library in another layout, without each tile_n that is not legal there; of launches that are then alike, one."""
     changed = written | {"layout": layout}
     plan, wrong = read(yaml.safe_dump(changed, sort_keys=False), f"{path} {layout}")
     narrow = [one.key for one in wrong if one.key[-1:] == ("tile_n",)]
@@ -164,6 +164,9 @@ def _in_layout(path: Path, written: dict[str, Any], layout: str) -> tuple[Projec
         return plan, wrong
     for _, config, _, launch, _ in narrow:
         changed["configs"][config]["clusters"][launch].pop("tile_n", None)
+    for one in changed["configs"]:
+        if launches := one.get("clusters"):
+            one["clusters"] = [*{repr((own["cluster"], own.get("tile_n"))): own for own in reversed(launches)}.values()][::-1]
     return read(yaml.safe_dump(changed, sort_keys=False), f"{path} {layout}")
 
 

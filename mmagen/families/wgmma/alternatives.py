@@ -17,7 +17,7 @@ _WIDEST_OF_256_ROWS = 136  # accumulators take as many registers of a thread, wh
 _WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 # Columns of a tile, and how many of them its calls may compute instead: cuBLASLt has kernels for most of these widths. Down to
-# about two thirds or half; a tile of the columns below has more stages.
+# 0.56 to 0.7 of the tile; the next smaller tile has more stages.
 NARROWER = {
     64: tuple(range(40, 64, 8)),
     96: tuple(range(56, 96, 8)),
@@ -56,7 +56,7 @@ def alternatives(operation: str, widths: Iterable[int], promoted: bool = False) 
 def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Iterator[Mapping[str, Any]]:
     """Kernels whose calls compute all columns of a tile or fewer, as configs with `clusters`. Not all of these need be legal.
 
-    operation: the name of a wgmma. widths: columns of a tile -> how many of them calls may compute instead, rising.
+    operation: the name of a wgmma. widths: columns of a tile -> how many of them a call may compute instead, ascending.
     """
     of_types = find_atom(operation)
     for columns, narrower in widths.items():
@@ -68,7 +68,7 @@ def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Itera
             if rows == 64 and schedule == "cooperative":  # for few rows of D, which other widths do not help
                 continue
             keys = _keys(atom.name, [rows, columns, depth], warpgroups, schedule)
-            # A kernel of whole tiles alone is compiled for these: its launches are other candidates.
+            # Whole tiles alone are left to kernels of one width, which are other candidates.
             launches = [{"cluster": one, "tile_n": narrower} for one in _CLUSTERS]
             yield keys | {"clusters": launches}
             yield keys | {"operands": "swapped", "clusters": launches}

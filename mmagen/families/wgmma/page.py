@@ -89,16 +89,16 @@ def _schedule(plan: WgmmaGemmPlan) -> list[pages.Row]:
 def _cluster(plan: WgmmaGemmPlan) -> str:
     scheduler = plan.scheduler
     shape = pages.extents(scheduler.cluster)
-    if len(scheduler.launches) > 1:
-        each = (f"{one.m} x {one.n}{_columns(one, plan.tile[1])}" for one in scheduler.launches)
-        return f"set at launch: {', '.join(each)} CTAs; boxes and traffic are those of {shape}"
+    if len(scheduler.launches) > 1 or scheduler.several_widths:
+        each = (f"{one.m} x {one.n} CTAs{_columns(one, plan.tile[1])}" for one in scheduler.launches)
+        return f"set at launch: {', '.join(each)}; boxes and traffic are those of {shape} CTAs"
     return f"{shape} CTAs share operands by multicast" if scheduler.cluster_ctas > scheduler.split_k else "none"
 
 
 def _columns(launch: LaunchShape, all_columns: int) -> str:
     if launch.widths:
-        each = ", ".join(map(str, launch.columns(all_columns)))
-        return f" with the first of {each} columns of a tile that adds no wave"
+        *narrower, whole = map(str, launch.columns(all_columns))
+        return f" with {', '.join(narrower)} or {whole} columns of a tile, selected by each call"
     return f" with {launch.tile_n} columns of a tile" if launch.tile_n else ""
 
 

@@ -19,15 +19,12 @@ def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
     scheduler, tile, cluster = plan.scheduler, plan.tile_of_d, plan.cluster_of_d
     found = cluster_problems(tile, cluster, plan.stages)
     if scheduler.widths:
-        # Launches in other clusters try the other widths.
-        others = [one for one in scheduler.launches if one.widths]
-        own = scheduler.widths[others.index(scheduler.launch) :: len(others)]
         tiles = 1 if scheduler.takes_workspace else WAVE
-        found = (*found, *fitted_problems(tile, cluster, own, tiles, along_m=plan.swapped))
+        found = (*found, *fitted_problems(tile, cluster, _own_widths(plan), tiles, along_m=plan.swapped))
     if scheduler.workspace_splits is None:
         return (*stream_k_problems(tile, cluster), *found) if scheduler.shares_last_wave else found
     of_operands = cluster, plan.operands[1].element.bytes, scheduler.workspace_splits
-    # K is long enough for the narrowest tile; two tiles are as wide as the widest that is not whole.
+    # K is long enough for the narrowest tile; the two tiles have the largest width of the list.
     least, most = (scheduler.widths[0], scheduler.widths[-1]) if scheduler.widths else (scheduler.tile_n, scheduler.tile_n)
     split = split_k_problems(_narrowed(plan, least), *of_operands)
     narrow = narrow_split_problems(_narrowed(plan, most), *of_operands, along_m=plan.swapped) if most else ()
@@ -35,6 +32,20 @@ def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
 
 
 def _narrowed(plan: WgmmaGemmPlan, columns: int) -> tuple[int, int, int]:
-    """The tile of D with so many columns of the kernel's tile, 0 for those of the plan."""
+    """The tile of D if the kernel's tile has so many columns; 0: as planned."""
     m, n, k = plan.tile_of_d
     return (columns or m, n, k) if plan.swapped else (m, columns or n, k)
+
+
+def _own_widths(plan: WgmmaGemmPlan) -> list[tuple[int, int]]:
+    """Those of its widths that this launch tries, each with the next narrower one, 0 for none. The launches that have a width take
+    turns; each tries one at least."""
+    scheduler = plan.scheduler
+    lists = [one for one in scheduler.launches if one.widths]
+    found = []
+    for i, width in enumerate(sorted({width for one in lists for width in one.widths})):
+        those = [one for one in lists if width in one.widths]
+        if those[i % len(those)] == scheduler.launch:
+            found.append(width)
+    own = (0, *scheduler.widths)
+    return [(width, own[own.index(width) - 1]) for width in found or scheduler.widths[-1:]]

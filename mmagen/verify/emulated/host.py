@@ -82,9 +82,8 @@ def launches_of_call(task: Task, arguments: bytes) -> tuple[CapturedLaunch, ...]
     """The launches of NAME_run with this struct on a device that holds few clusters."""
     most, resident = task.product.most_launches, sharing(task)
     if not task.product.sums_in_workspace:
-        by_waves = isinstance(task.plan, GemmPlan) and task.plan.scheduler.widths
-        # Of several launches, those before are copies of operands.
-        resident = WAVE if by_waves else _few(launches_of(task, task.run_symbol, [arguments], most=most)[-1])
+        # Launches before the last copy operands.
+        resident = WAVE if task.plan.selects_width else _few(launches_of(task, task.run_symbol, [arguments], most=most)[-1])
     return launches_of(task, task.run_symbol, [arguments], resident, most)
 
 

@@ -51,7 +51,7 @@ class When {
 };
 
 /// A kernel that may be chosen: functions that take the project's public structs. `workspace` is null if the kernel uses none.
-/// narrower: the kernel with narrower tiles, between which and whole ones each call decides; of_call() has the rule.
+/// narrower: the kernel with each narrower tile, ascending; of_call() selects for each call.
 template <class Args, class Info>
 struct Candidate {
   using Run = Status (*)(Args const&, cudaStream_t);

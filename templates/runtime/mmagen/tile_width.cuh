@@ -1,4 +1,4 @@
-// How narrow the tiles of a launch can be so that they fill waves better.
+// How many narrower tiles need no more waves than whole ones.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ constexpr double whole_up(double x) {
   return down < x ? down + 1 : down;
 }
 
-/// With more waves, narrower tiles save too little of the last one.
+/// With more waves, tiles could be narrower by at most 1/16.
 inline constexpr double kMostNarrowedWaves = 16;
 
 }  // namespace detail
 
-/// Narrower tiles may replace `across` x `along` whole ones without a further wave if no more than this many lie along the mode
-/// in which they are narrower. resident: tiles that are computed at once. All are whole numbers from 1; doubles, so that no
-/// product overflows.
+/// The most narrower tiles along their mode that need no more waves than `across` x `along` whole ones; `along` if these are
+/// more than 16 waves. resident: tiles that are computed at once. All are integers from 1, as doubles so that no product
+/// overflows.
 constexpr double most_tiles_along(double across, double along, double resident) {
   double const waves = detail::whole_up(across * along / resident);
   return waves > detail::kMostNarrowedWaves ? along : detail::whole_down(waves * resident / across);

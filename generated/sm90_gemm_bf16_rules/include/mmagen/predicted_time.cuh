@@ -129,7 +129,7 @@ struct TimedKernel {
 
   constexpr TimedKernel(KernelShape const& kernel, Cost const& cost) : kernel(kernel), cost(cost), rates(kernel, cost) {}
 
-  /// This kernel where it computes so many rows, or columns, of a tile of D.
+  /// This kernel if it computes so many rows, or columns, of a tile.
   constexpr TimedKernel with_rows(double rows) const { return of_part(rows, kernel.tile_n); }
   constexpr TimedKernel with_columns(double columns) const { return of_part(kernel.tile_m, columns); }
 
@@ -148,8 +148,9 @@ struct TimedKernel {
   }
 };
 
-/// The kernel with the tiles that a launch computes for a call: the first of `narrower`, from narrow to wide, whose tiles are
-/// no more waves than whole ones, or no more tiles, if clusters may share the K of one; else `whole`.
+/// The kernel with the tile that a launch computes for a call on a device that runs `cost.ctas` CTAs at once: the first of the
+/// ascending `narrower` that needs no more waves than whole tiles, or no more tiles if clusters may share their K; else
+/// `whole`.
 inline TimedKernel const& of_call(TimedKernel const& whole, TimedKernel const* narrower, int count, CallShape const& call) {
   if (count == 0) { return whole; }
   bool const rows = narrower[0].kernel.tile_m < whole.kernel.tile_m;  // or columns

@@ -136,9 +136,8 @@ Status launch_clusters(Sm90Params<Config> const& params, unsigned clusters, cuda
 
 }  // namespace detail
 
-/// The launch of a call that computes the first of `widths` columns of a tile, from narrow to wide, with which its tiles are no
-/// more waves than whole ones, or no more tiles, if clusters may share the K of one. cluster: with all columns, which is the
-/// result if there is no such width, or if the call cannot be launched.
+/// `cluster`, which has all columns of a tile, with the first of the ascending `widths` that needs no more waves than whole
+/// tiles, or no more tiles if clusters may share their K. Unchanged if there is none, or if the call cannot be launched.
 template <class Config, class Args, int kWidths>
 ClusterShape with_narrowest(Args const& args, ClusterShape cluster, int const (&widths)[kWidths]) {
   GemmShape const call{args.m, args.n, args.k, args.batch};
