@@ -235,19 +235,32 @@ def tuned_library(dice: random.Random) -> Document:
     return epilogues.with_scalars(dice, document | {"configs": configs})
 
 
+_WIDTHS = (8, 24, 32, 40, 48, 64, 72, 96, 112, 128, 176)
+
+
 def clusters(dice: random.Random) -> list[Document]:
     """Those that one kernel is launched in, each with a cost."""
     some = dice.sample(([1, 1], [2, 1], [1, 2], [2, 2], [4, 1], [1, 4]), dice.choice((1, 2, 3)))
-    return [{"cluster": one, "cost": cost(dice) if dice.random() < 0.95 else None} for one in some]
+    return [_columns({"cluster": one, "cost": cost(dice) if dice.random() < 0.95 else None}) for one in some]
+
+
+def _columns(launch: Document) -> Document:
+    """The launch, now and then with tile_n: a number of columns, a list, or null. Drawn from the launch itself, so that other
+    draws do not change."""
+    dice = random.Random(repr(launch))
+    if dice.random() < 0.6:
+        return launch
+    return launch | {"tile_n": dice.choice((None, dice.choice(_WIDTHS), sorted(dice.sample(_WIDTHS, dice.choice((1, 2, 4))))))}
 
 
 def cost(dice: random.Random) -> Document:
     """Coefficients of a predicted time; those that a spec may lack are set now and then."""
     found: Document = {"ctas": dice.choice((1, 132, 264))}
     for key, field in Cost.model_fields.items():
-        if key != "ctas" and (field.is_required() or dice.random() < 0.5):
+        if key not in ("ctas", "fixed_part") and (field.is_required() or dice.random() < 0.5):
             found[key] = round(dice.uniform(0.01, 3), 3)
-    return found
+    part = random.Random(repr(found)).uniform(-1, 1)  # a draw of its own, so that others do not change
+    return found | ({"fixed_part": round(part, 3)} if part >= 0 else {})
 
 
 # --- Problems --------------------------------------------------------------------------------------------------------
