@@ -68,8 +68,7 @@ def _launchable(choice: Entry, plan: GemmPlan) -> GemmPlan:
     """The plan of a choice, with all launches of its kernel."""
     if not (choice.launch and choice.config.clusters):
         return plan
-    own = LaunchShape.of(choice.launch)
-    return plan.launched(tuple(map(LaunchShape.of, choice.config.clusters)), own.tile_n, own.widths)
+    return plan.launched(tuple(map(LaunchShape.of, choice.config.clusters)), LaunchShape.of(choice.launch))
 
 
 def choose(plan: GemmPlan, problem: Problem, workspace: bool = True, room: bool = True) -> Config:

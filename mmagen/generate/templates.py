@@ -57,6 +57,8 @@ def environment() -> Environment:
         "test_tensors": further_tensors.described,
         "cxx_kernel_shape": cxx.kernel_shape,
         "cxx_cost": cxx.cost,
+        "cxx_narrower": cxx.narrower,
+        "cxx_launch_shape": cxx.launch_shape,
         "cxx_bool": lambda value: "true" if value else "false",
         "stride_arguments": lambda second: "ld, cute::_1{}" if second else "cute::_1{}, ld",
     }

@@ -7,7 +7,7 @@ from dataclasses import fields
 from mmagen.core.layout_text import IntTuple, LayoutText
 from mmagen.mma.accumulation import Accumulation
 from mmagen.plan.cost import KernelShape
-from mmagen.plan.model import GmemCopy, Operand
+from mmagen.plan.model import GmemCopy, LaunchShape, Operand
 from mmagen.plan.plans import Config
 from mmagen.spec.kernel import When
 
@@ -171,6 +171,18 @@ def kernel_shape(config: Config) -> str:
     kernel = KernelShape.of(config.plan)
     values = (*kernel.tile, *kernel.cluster, kernel.split_k, kernel.workspace_splits)
     return f"{{{', '.join(map(str, values))}, {kernel.stream_k}, {', '.join(map(str, kernel.bytes))}}}"
+
+
+def narrower(config: Config) -> list[str]:
+    """For each of its widths, the call on the mmagen::TimedKernel of whole tiles that makes the narrower one: `with_rows(72)`."""
+    along = ("with_rows", "with_columns")[KernelShape.of(config.plan).along]
+    return [f"{along}({width})" for width in config.plan.scheduler.widths]
+
+
+def launch_shape(launch: LaunchShape, all_columns: int) -> str:
+    """The mmagen::ClusterShape of a launch of a kernel whose tile has so many columns; it may depend on `args` and kWidths."""
+    whole = f"{{ {launch.m}, {launch.n}, {launch.tile_n or all_columns} }}"
+    return f"mmagen::with_narrowest<Config>(args, {whole}, kWidths)" if launch.widths else whole
 
 
 def cost(config: Config) -> str:

@@ -271,9 +271,9 @@ class GemmPlan(ProductPlan):
     def by_config(self) -> dict[str, ProjectPlan]:
         return {config.name: config.plan for config in self.configs} or {"": self}
 
-    def launched(self, launches: tuple[LaunchShape, ...], tile_n: int, widths: tuple[int, ...] = ()) -> Self:
-        """This plan as one of the `launches` of its kernel. tile_n, widths: as LaunchShape has them."""
-        return replace(self, scheduler=replace(self.scheduler, launches=launches, tile_n=tile_n, widths=widths))
+    def launched(self, launches: tuple[LaunchShape, ...], own: LaunchShape) -> Self:
+        """This plan as `own` of the launches of its kernel; () for a kernel that is compiled for it."""
+        return replace(self, scheduler=replace(self.scheduler, launches=launches, tile_n=own.tile_n, widths=own.widths))
 
     def why_not_tile_n(self, tile_n: int) -> str:
         """Why a launch cannot compute so many columns of a tile, or ""."""

@@ -62,7 +62,7 @@ def candidates(spec: Spec) -> Iterator[Candidate]:
                 kernel = _free(kernel, plan, of_kernels, taken)
                 name = f"{kernel}_{suffix(plan)}"
             elif of_spec:
-                name = kernel = _free(kernel, plan, of_kernels, {})
+                name = kernel = _free(kernel, plan, of_kernels, taken)
             choice = f"{of_spec}_{suffix(plan)}" if of_spec and "clusters" in config else of_spec
             if name not in taken:
                 taken[name] = launch
@@ -90,8 +90,8 @@ def compiled_together(found: Sequence[Candidate]) -> list[Candidate]:
             continue
         together = [other.plan.scheduler for other in found if other.kernel == one.kernel]
         if any(other.launch.narrow for other in together):
-            launches, own = tuple(other.launch for other in together), one.plan.scheduler.launch
-            kept.append(replace(one, plan=one.plan.launched(launches, own.tile_n, own.widths)))
+            launches = tuple(other.launch for other in together)
+            kept.append(replace(one, plan=one.plan.launched(launches, one.plan.scheduler.launch)))
     return kept
 
 
@@ -152,7 +152,7 @@ def _launches(base: Spec, config: Mapping[str, Any]) -> Iterator[tuple[dict[str,
         return
     for shape, plan in legal:
         columns = {"tile_n": [*shape.widths] or shape.tile_n} if shape.narrow else {}
-        launched = plan.launched(shapes, shape.tile_n, shape.widths) if several else plan
+        launched = plan.launched(shapes, shape) if several else plan
         yield keys | {"cluster": [shape.m, shape.n]} | columns, launched
 
 

@@ -13,6 +13,7 @@ from mmagen import families
 from mmagen.core.errors import UsageError
 from mmagen.families import library
 from mmagen.plan.cost import Call, KernelShape, terms, time_us
+from mmagen.plan.model import LaunchShape
 from mmagen.plan.plans import GemmPlan
 from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem, Spec
@@ -140,7 +141,7 @@ def of_one_width(chosen: Sequence[str], tried: Mapping[str, Candidate], times: T
     found = []
     for name in chosen:
         one = tried[name]
-        alone = names_of(one.plan.launched((), 0))[0]
+        alone = names_of(one.plan.launched((), LaunchShape(*one.plan.scheduler.cluster)))[0]
         left_alone = one.several_widths and one.kernel not in narrow and alone in times
         found.append(alone if left_alone else name)
     return list(dict.fromkeys(found))

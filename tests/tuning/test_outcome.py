@@ -25,7 +25,7 @@ from mmagen.spec.model import Problem
 from mmagen.toolchain.model import Gpu, Tool, Toolchain
 from mmagen.tuning import database, measure
 from mmagen.tuning.calls import Calls
-from mmagen.tuning.candidates import Candidate, candidates, guess, library_of
+from mmagen.tuning.candidates import Candidate, candidates, guess, library_of, names_of
 from mmagen.tuning.database import Site
 from mmagen.tuning.measure import Machine, Settings
 from mmagen.tuning.outcome import Measured, compared, made_of
@@ -102,13 +102,16 @@ def test_kernels_of_one_width_are_selected_for_short_problems_and_of_several_for
     assert several and len(several) < len(library.configs), done.names
     assert any(one.plan.scheduler.widths for one in library.configs)
     problems = [p for p in problems_of(PROBLEMS, (), (2, 2, 2)) if p.k % 8 == 0]
-    best = {
-        p: min(own[as_argument(p)] for own in json.loads((machine.parent / "times.json").read_text()).values())
-        for p in problems
-    }
+    times = json.loads((machine.parent / "times.json").read_text())
+    best = {p: min(own[as_argument(p)] for own in times.values()) for p in problems}
     short, long = ([p for p in problems if holds(best[p] * 1e3)] for holds in (lambda us: us < 5, lambda us: us > 30))
-    by_several = [sum(choose(library, p).name in several for p in some) / len(some) for some in (short, long)]
-    assert by_several[0] <= 0.2 and by_several[1] > 0.3, (by_several, done.names)
+    of_library = {one.name: times[names_of(one.plan)[0]] for one in library.configs}
+    for p in short:
+        us = {name: own[as_argument(p)] for name, own in of_library.items()}
+        chosen = choose(library, p).name
+        assert chosen not in several or us[chosen] < min(us[name] for name in us if name not in several), (p, chosen, us)
+    by_several = sum(choose(library, p).name in several for p in long) / len(long)
+    assert by_several > 0.3, (by_several, done.names)
     names = [name for name, _ in done.figures]
     assert "selected library over cublasLt_best8, held out" in names and done.recommended
 

@@ -165,8 +165,11 @@ def _in_layout(path: Path, written: dict[str, Any], layout: str) -> tuple[Projec
     for _, config, _, launch, _ in narrow:
         changed["configs"][config]["clusters"][launch].pop("tile_n", None)
     for one in changed["configs"]:
-        if launches := one.get("clusters"):
-            one["clusters"] = [*{repr((own["cluster"], own.get("tile_n"))): own for own in reversed(launches)}.values()][::-1]
+        apart: dict[str, Any] = {}
+        for launch in one.get("clusters") or ():
+            apart.setdefault(f"{launch['cluster']} {launch.get('tile_n')}", launch)
+        if apart:
+            one["clusters"] = [*apart.values()]
     return read(yaml.safe_dump(changed, sort_keys=False), f"{path} {layout}")
 
 

@@ -115,8 +115,8 @@ class WgmmaGemmPlan(GemmPlan):
         """The wgmmas that the code names: that of whole tiles, also where no launch computes these, and those of launches."""
         return (self.atom, *(atom for atom in self.launched_atoms if atom.n != self.atom.n))
 
-    def launched(self, launches: tuple[LaunchShape, ...], tile_n: int, widths: tuple[int, ...] = ()) -> Self:
-        one = super().launched(launches, tile_n, widths)
+    def launched(self, launches: tuple[LaunchShape, ...], own: LaunchShape) -> Self:
+        one = super().launched(launches, own)
         if not one.scheduler.several_widths or one.mainloop.header == TILE_N.header:
             return one
         reading = [*one.text.reading]

@@ -61,28 +61,15 @@ struct Candidate {
 
   constexpr Candidate(char const* name, When const& when, Run run, CanRun can_run, Query query, Workspace workspace,
                       TimedKernel const& timed = TimedKernel(KernelShape{}, Cost{}))
-      : name(name),
-        when(when),
-        run(run),
-        can_run(can_run),
-        query(query),
-        workspace(workspace),
-        timed(timed),
-        narrower(nullptr),
-        widths(0) {}
+      : name(name), when(when), run(run), can_run(can_run), query(query), workspace(workspace), timed(timed) {}
 
   template <int kWidths>
   constexpr Candidate(char const* name, When const& when, Run run, CanRun can_run, Query query, Workspace workspace,
                       TimedKernel const& timed, TimedKernel const (&narrower)[kWidths])
-      : name(name),
-        when(when),
-        run(run),
-        can_run(can_run),
-        query(query),
-        workspace(workspace),
-        timed(timed),
-        narrower(narrower),
-        widths(kWidths) {}
+      : Candidate(name, when, run, can_run, query, workspace, timed) {
+    this->narrower = narrower;
+    widths = kWidths;
+  }
 
   char const* name;
   When when;
@@ -91,8 +78,8 @@ struct Candidate {
   Query query;
   Workspace workspace;
   TimedKernel timed;
-  TimedKernel const* narrower;
-  int widths;
+  TimedKernel const* narrower = nullptr;
+  int widths = 0;
 };
 
 namespace detail {

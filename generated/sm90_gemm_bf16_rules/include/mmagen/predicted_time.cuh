@@ -136,15 +136,15 @@ struct TimedKernel {
  private:
   constexpr TimedKernel of_part(double rows, double columns) const {
     KernelShape shape = kernel;
-    Cost of_part = cost;
+    Cost times = cost;
     double const part = rows * columns / (kernel.tile_m * kernel.tile_n);
     double const shrunk = cost.fixed_part + (1 - cost.fixed_part) * part;
     shape.tile_m = rows;
     shape.tile_n = columns;
-    of_part.tile_us *= shrunk;
-    of_part.odd_store_us *= shrunk;
-    of_part.k_tile_us *= shrunk;
-    return TimedKernel(shape, of_part);
+    times.tile_us *= shrunk;
+    times.odd_store_us *= shrunk;
+    times.k_tile_us *= shrunk;
+    return TimedKernel(shape, times);
   }
 };
 
