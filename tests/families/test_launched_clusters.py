@@ -132,7 +132,7 @@ def test_maps_and_registers_are_those_of_the_compiled_kernel():
 @pytest.mark.parametrize(
     ("clusters", "says"),
     [
-        ("[2, 1] [1, 1]", "set at launch: 2 x 1, 1 x 1 CTAs; boxes and traffic are those of 2 x 1"),
+        ("[2, 1] [1, 1]", "set at launch: 2 x 1 CTAs, 1 x 1 CTAs; boxes and traffic are those of 2 x 1 CTAs"),
         ("[2, 1]", "2 x 1 CTAs share operands by multicast"),
         ("[1, 1]", "none"),
     ],
