@@ -114,11 +114,6 @@ def context(plan: GemmPlan, config: str) -> dict[str, Any]:
     }
 
 
-def sources(plan: GemmPlan) -> list[str]:
-    """Names of the translation units in src/."""
-    return [plan.name, *dict.fromkeys(config.kernel for config in plan.configs)]
-
-
 def page(
     plan: G,
     sections: Callable[[G], list[pages.Section]],

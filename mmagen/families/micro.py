@@ -81,7 +81,7 @@ class Micro:
         return "common", "package", "product", "micro"
 
     def context(self, plan: MicroPlan, config: str) -> Mapping[str, Any]:
-        return {"decisions": sentences.DECISIONS, "launch": "micro", "sources": [plan.name]}
+        return {"decisions": sentences.DECISIONS, "launch": "micro", "units": [[plan.name]]}
 
     def trials(self, plan: MicroPlan) -> Trials:
         return one_tile(plan)

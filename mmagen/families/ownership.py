@@ -75,7 +75,7 @@ class Ownership:
     def context(self, plan: OwnershipPlan, config: str) -> Mapping[str, Any]:
         return {
             "decisions": "instruction and TiledMMA",
-            "sources": [plan.name],
+            "units": [[plan.name]],
             "usable": False,
             "kernel_header": self.header,
             "run": f"run_{self.header.removesuffix('_kernel')}",

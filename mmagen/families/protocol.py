@@ -44,7 +44,7 @@ class Family(Protocol[P]):
     def context(self, plan: P, config: str) -> Mapping[str, Any]:
         """Template variables besides the plan. config: the selected kernel of a library, "" for a single kernel.
 
-        Every family provides `sources`, the names of the translation units in src/, and `decisions`, the contents of
+        Every family provides `units`, the translation units as names of their files in src/, and `decisions`, the contents of
         config.cuh. What else all projects need has defaults in generate/render.py.
         """
 

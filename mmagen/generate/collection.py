@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from mmagen import __version__
 from mmagen.core.errors import UsageError
 from mmagen.core.targets import cmake_list
+from mmagen.families import family_of
 from mmagen.generate import manifest
-from mmagen.generate.render import architectures, definitions, render
+from mmagen.generate.render import architectures, definitions, render, translation_units
 from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.project import ProjectPlan, Text
 
@@ -22,6 +23,7 @@ _SHARED = {
     "cmake/mmagen_cutlass.cmake": "common/cmake/mmagen_cutlass.cmake",
     "LICENSE": "common/LICENSE",
 }
+_TOGETHER = {"cmake/mmagen_unit.cmake": "library/cmake/mmagen_unit.cmake"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class _Kernel:
     requires: str
     unfit: str
     definitions: list[str]
-    sources: list[str]
+    alone: list[str]
+    together: list[list[str]]
 
 
 def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
@@ -55,12 +58,13 @@ def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
         if plan.name.lower() == name.lower():
             raise UsageError(f"{name} is the name of a kernel and of the library; give the library another --name")
         of_kernel = render(plan, tests=False, with_figures=False)  # the library's README.md is that of all
-        sources = sorted(path for path in of_kernel if path.startswith("src/"))
+        of_family = family_of(plan).context(plan, [*plan.by_kernel][-1])
+        units = translation_units(of_family["units"], f"src/{plan.name}")
         for path, content in of_kernel.items():
             if path.startswith("include/"):
                 assert files.setdefault(path, content) == content, f"two versions of {path}"
-        moved = {source: f"src/{plan.name}/{source.removeprefix('src/')}" for source in sources}
-        files |= {moved[source]: of_kernel[source] for source in sources}
+        moved = {path: f"src/{plan.name}/{path.removeprefix('src/')}" for path in of_kernel if path.startswith("src/")}
+        files |= {path: of_kernel[source] for source, path in moved.items()}
         files[f"specs/{plan.name}.yaml"] = of_kernel["spec.yaml"]
         kernels.append(
             _Kernel(
@@ -70,7 +74,8 @@ def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
                 cmake_list(plan.arch),
                 *architectures(plan),
                 definitions(plan),
-                [*moved.values()],
+                units["alone"],
+                units["together"],
             )
         )
     title = f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} made by mmagen"
@@ -81,7 +86,8 @@ def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
         "version": __version__,
         "soversion": ".".join(__version__.split(".")[:2]),
     }
-    for path, source in _SHARED.items():
+    shared = {**_SHARED, **(_TOGETHER if any(kernel.together for kernel in kernels) else {})}
+    for path, source in shared.items():
         template = source.endswith(".j2")
         made = rendered(source, context) if template else project_file(source)
         files[path.replace("NAME", name)] = made

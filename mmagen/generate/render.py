@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -24,24 +25,25 @@ from mmagen.plan.project import Prepared, ProjectPlan
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def render(plan: ProjectPlan, *, tests: bool = True, with_figures: bool = True) -> dict[str, bytes]:
+def render(plan: ProjectPlan, *, tests: bool = True, with_figures: bool = True, together: bool = True) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes.
 
-    tests: with its tests/; with_figures: with the pictures of its README.md. Raises UsageError where the project has nothing
-    else to build.
+    tests: with its tests/; with_figures: with the pictures of its README.md; together: kernels of a library share translation
+    units, so that all take less time to compile; else one that does not compile is alone in its unit. Raises UsageError where the
+    project has nothing else to build.
     """
-    files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan, tests, with_figures)})
+    files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan, tests, with_figures, together)})
     files = dict(sorted(files.items()))
     files["mmagen.json"] = _manifest(plan, files, tests)
     return files
 
 
-def _project(plan: ProjectPlan, tests: bool, with_figures: bool) -> dict[str, bytes]:
+def _project(plan: ProjectPlan, tests: bool, with_figures: bool, together: bool) -> dict[str, bytes]:
     """The files that come from templates/project. NAME in a path is the project's name; of a path with CONFIG there is a
     file for each kernel of a library."""
     shown = figures(plan) if with_figures else NONE
-    contexts = {config: _context(one, config, tests, shown) for config, one in plan.by_kernel.items()}
-    library = _context(plan, list(contexts)[-1], tests, shown)  # shared files use the last config
+    contexts = {config: _context(one, config, tests, shown, together) for config, one in plan.by_kernel.items()}
+    library = _context(plan, list(contexts)[-1], tests, shown, together)  # shared files use the last config
     sources = {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}
     if not tests:
         if "tests/CMakeLists.txt.j2" not in sources:
@@ -70,7 +72,7 @@ def _part_files(part: str) -> tuple[str, ...]:
     )
 
 
-def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dict[str, Any]:
+def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures, together: bool) -> dict[str, Any]:
     """Template variables. config: the selected kernel of a library, "" for a single kernel. shown: in README.md."""
     of_family = family_of(plan).context(plan, config)
     made_by = {"mmagen": __version__, "interface": INTERFACE_VERSION}
@@ -96,7 +98,17 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dic
         "prepared": Prepared(),
         "definitions": definitions(plan),
         **of_family,
-        "sources": [f"src/{name}.cu" for name in of_family["sources"]],
+        **translation_units(of_family["units"], "src", together),
+    }
+
+
+def translation_units(units: Sequence[Sequence[str]], folder: str, together: bool = True) -> dict[str, list[Any]]:
+    """alone: the files that are translation units; together: the files of each of the other units. units: names of files in
+    `folder`, as families have them; together: False for all files alone."""
+    files = [[f"{folder}/{name}.cu" for name in unit] for unit in units]
+    return {
+        "alone": [file for unit in files if len(unit) == 1 or not together for file in unit],
+        "together": [unit for unit in files if len(unit) > 1 and together],
     }
 
 

@@ -83,7 +83,7 @@ class _Instruction:
         return {
             "argument_of": ARGUMENT_OF,
             "decisions": "instruction, thread-value layouts, operands in memory",
-            "sources": [plan.name],
+            "units": [[plan.name]],
             "cxx": operation.cxx(),
             "kernel_header": f"mmagen/{plan.kernel_header}.cuh",
             "counted": " " if operation.type_a != "u1" else "x" if "XOR" in operation.name else "a",

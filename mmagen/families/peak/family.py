@@ -56,7 +56,7 @@ class _Peak:
 
     def context(self, plan: PeakPlan, config: str) -> Mapping[str, Any]:
         return {
-            "sources": [plan.name],
+            "units": [[plan.name]],
             "decisions": "",
             "loops": [plan.loop],
             "headers": list(dict.fromkeys(plan.loop.headers)),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen import families
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import launches, library, sparse
+from mmagen.families.units import units
 from mmagen.families.wgmma import decisions, grid, grouped, mixed, mixed_gemm, pieces, pieces_gemm, pointers, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
 from mmagen.families.wgmma.alternatives import EVERY, NARROWER, USUAL, alternatives, several_widths
@@ -108,7 +109,7 @@ class WgmmaGemm:
             "launch": grouped.LAUNCHES[plan.scheduler.grouped],
             "workspace": grouped.WORKSPACES[plan.scheduler.grouped],
             "unaligned": not plan.scheduler.grouped,
-            "sources": [*library.sources(plan), *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])],
+            "units": units(plan, *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])),
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": policies_of(plan),
             "partials": (),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mmagen.core.errors import Fault
-from mmagen.families import library
+from mmagen.families.units import units
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.sparse_rules import with_aligned_lines
 from mmagen.families.wgmma.trials import schedule_problems
@@ -29,7 +29,7 @@ def context(plan: WgmmaGemmPlan) -> Mapping[str, Any]:
     return {
         "launch": "sm90_mixed",
         "unaligned": False,
-        "sources": [*library.sources(plan)],
+        "units": units(plan),
         "partials": ("mixed/include/NAME/_weights.cuh.j2",),
         "prepared": Prepared("mixed", "weights", b=f"weight_{plan.spec.weights.type}"),
     }

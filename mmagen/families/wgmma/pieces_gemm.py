@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mmagen.families import library
+from mmagen.families.units import units
 from mmagen.families.wgmma import pieces
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.trials import schedule_problems
@@ -30,7 +30,7 @@ def context(plan: WgmmaGemmPlan) -> Mapping[str, Any]:
         "launch": "sm90_pieces",
         "workspace": "sm90_pieces",
         "unaligned": False,
-        "sources": [*library.sources(plan)],
+        "units": units(plan),
         "partials": ("pieces/include/NAME/_pieces.cuh.j2",),
     }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mmagen.core.errors import Fault, SpecFaults
 from mmagen.families import library, sparse
+from mmagen.families.units import units
 from mmagen.families.wgmma import sparse_rules
 from mmagen.families.wgmma.gemm import WgmmaGemm
 from mmagen.families.wgmma.model import WgmmaGemmPlan
@@ -67,7 +68,7 @@ class _SparseGemm(WgmmaGemm):
             **super().context(plan, config),
             "launch": "sm90_sparse",
             "unaligned": False,
-            "sources": [*library.sources(plan), f"{plan.name}_compress"],
+            "units": units(plan, f"{plan.name}_compress"),
             "partials": ("sparse/include/NAME/_sparse.cuh.j2",),
             "format": sparse.format_of(plan),
             "prepared": sparse.PREPARED,
