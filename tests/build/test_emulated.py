@@ -83,7 +83,6 @@ _HOST_FAULTS = (
     *(f"tile_n_{name}" for name, *_ in mutations_tile_n.HOST_FAULTS),
 )
 # Headers of the kernels for operands that TMA cannot address.
-_UNALIGNED = ("sm90_unaligned", "sm90_few_rows", "vector_pair", "operand_copies")
 # wgmma GEMMs take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(
     path.stem
@@ -158,15 +157,12 @@ def _in_host_code(mutation):
     return in_library or mutation.name in _HOST_FAULTS or any(host in edit.file for edit in mutation.edits for host in _HOST)
 
 
-def _with_the_kernel_of(files, ptx, tmp_path, unaligned):
-    """The original with the PTX that an edit makes of its main translation unit, or of the one without TMA loads."""
-    # The two units of a wgmma kernel take equally long to compile.
-    unit = f"{ptx.name}_unaligned" if unaligned else ptx.name
-    other = f"src/{ptx.name}.cu" if unaligned else f"src/{ptx.name}_unaligned.cu"
-    write({path: b"" if path == other else data for path, data in files.items()}, tmp_path / ptx.name)
+def _with_the_kernels_of(files, ptx, tmp_path):
+    """The original with the PTX that an edit makes of its kernels."""
+    write(files, tmp_path / ptx.name)
     edited = compile_ptx(tmp_path / ptx.name, find_toolchain(want=COMPILE), host=False)
     assert not edited.error, edited.error
-    return replace(ptx, units={**ptx.units, unit: edited.units[unit]})
+    return replace(ptx, units=edited.units)
 
 
 def _small(problem):
@@ -195,8 +191,7 @@ def _records(mutation, compiled, tmp_path):
     problems = mutation.problems if all(map(_small, mutation.problems)) else ()
     if not _in_host_code(mutation):
         original = compiled(mutation.spec)
-        unaligned = any(header in edit.file for edit in mutation.edits for header in _UNALIGNED)
-        ptx = _with_the_kernel_of(mutated(mutation, mutation.spec), original.ptx, tmp_path, unaligned)
+        ptx = _with_the_kernels_of(mutated(mutation, mutation.spec), original.ptx, tmp_path)
         if not _same_code(ptx, original.ptx):
             return _emulated(original.plan, ptx, problems)
     verdict = _verdict(mutated(mutation), mutation.name, tmp_path, problems)

@@ -12,16 +12,18 @@ from mmagen.host_runtime import library as host_library
 from mmagen.verify.emulated.host import multiply_steps
 from mmagen.verify.emulated.session import run_task, run_tasks, tasks
 from tests.support.pace import is_within
+from tests.support.ptx_text import places_in
 
 pytestmark = pytest.mark.nvcc
 
 _SECONDS = 20  # of processor time, for the report on one kernel
 TURNS, STREAM, CLASSIC = "sm90_gemm_bf16_pingpong", "c2_stream", "sm80_gemm_classic"
-# spec, problem, which of the branches back of its main translation unit
+# spec, problem, which of the branches back of its kernel for operands that meet all alignment requirements
 SOME = [(TURNS, "128x768x576", slice(5, 8, 2)), (STREAM, "64x64x2048", slice(0, 1)), (CLASSIC, "128x144x136", slice(0, 1))]
 ALL = [(TURNS, "128x768x576", slice(None)), (STREAM, "16x576x448", slice(None)), (CLASSIC, "129x127x33", slice(None))]
 
 
+KERNEL = {TURNS: "sm90_kernel", STREAM: "sm90_kernel", CLASSIC: "gemm_kernel"}
 # Of kernels of other families every fifth branch back of every translation unit.
 FAMILIES = (
     "groups_masked",
@@ -40,13 +42,12 @@ def _tasks(compiled, spec, problem=""):
     return [task for task in tasks(made.plan, made.ptx, (), 1, None) if task.text.startswith(problem)]
 
 
-def _edited(task, which, unit=""):
-    """The task with each of these branches back taken always, one at a time. unit: of a translation unit, by default the main
-    one."""
-    unit = unit or task.ptx.name
+def _edited(task, which, unit, kernel=""):
+    """The task with each of these branches back taken always, one at a time. unit: the translation unit. kernel: a part of the
+    names of the kernels, "" for all of them."""
     text = task.ptx.units[unit]
     labels = {found[1]: found.start() for found in re.finditer(r"^(\$L\w+):", text, re.M)}
-    branches = [found for found in re.finditer(r"@!?%p\d+\s+bra\s+(\$L\w+);", text) if labels[found[1]] < found.start()]
+    branches = [it for it in places_in(text, kernel, r"@!?%p\d+\s+bra\s+(\$L\w+);") if labels[it[1]] < it.start()]
     assert branches[which]
     for branch in branches[which]:
         edited = f"{text[: branch.start()]}bra {branch[1]};{text[branch.end() :]}"
@@ -56,7 +57,7 @@ def _edited(task, which, unit=""):
 @pytest.mark.parametrize(("spec", "problem", "which"), [*SOME, *(pytest.param(*one, marks=pytest.mark.more) for one in ALL)])
 def test_a_loop_that_never_ends_is_reported(spec, problem, which, compiled):
     kinds = set()
-    for task in _edited(_tasks(compiled, spec, problem)[0], which):
+    for task in _edited(_tasks(compiled, spec, problem)[0], which, spec, KERNEL[spec]):
         begin = time.process_time()
         (record,) = run_task(task).records
         assert is_within(time.process_time() - begin, _SECONDS)
@@ -94,7 +95,7 @@ def test_what_a_right_kernel_needs_is_far_from_the_limit(compiled, monkeypatch):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_other_problems_of_a_kernel_that_does_not_end_are_not_run(jobs, compiled):
-    text = next(_edited(_tasks(compiled, CLASSIC)[0], slice(0, 1))).ptx.units
+    text = next(_edited(_tasks(compiled, CLASSIC)[0], slice(0, 1), CLASSIC, KERNEL[CLASSIC])).ptx.units
     work = [replace(task, ptx=replace(task.ptx, units=text)) for task in _tasks(compiled, CLASSIC)]
     progress = []
     results = run_tasks([*work, *work], jobs, lambda done, total, what: progress.append((done, total)))

@@ -18,6 +18,7 @@ from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import run_task, tasks
+from tests.support.ptx_text import places_in
 from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc
@@ -174,16 +175,9 @@ def test_no_barrier_of_it_can_be_left_out(compiled):
     task, _ = _launches(made, Problem(shape=(16, 20, 1301), offset=3))
     unit = f"{task.ptx.name}_unaligned"
     text = task.ptx.units[unit]
-    entry = re.search(r"\.entry \S*sm90_few_rows_kernel", text)
-    assert entry
-    places = [one for one in re.finditer(r"bar(?:rier)?\.sync\s+0;", text) if _entry_at(text, one.start()) == entry.start()]
+    places = places_in(text, "sm90_few_rows_kernel", r"bar(?:rier)?\.sync\s+0;")
     assert len(places) == 4
     for place in places:
         without = text[: place.start()] + text[place.end() :]
         (record,) = run_task(replace(task, ptx=replace(task.ptx, units={**task.ptx.units, unit: without}))).records
         assert record["disposition"] in ("failed", "incorrect"), (place, record)
-
-
-def _entry_at(text, place):
-    """Where the kernel begins that a place in PTX belongs to."""
-    return max(one.start() for one in re.finditer(r"\.entry", text) if one.start() < place)

@@ -17,6 +17,7 @@ from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
 from mmagen.verify.emulated.session import run_task, tasks
+from tests.support.ptx_text import places_in
 from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc
@@ -88,23 +89,21 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_ptx_of_it_that_lacks_something_is_found_out(name, task):
     pattern, which, instead, kind = FAULTS[name]
-    unit = f"{task.ptx.name}_unaligned"
-    text = task.ptx.units[unit]
-    places = list(re.finditer(pattern, text))
+    text = task.ptx.text
+    places = places_in(text, "sm90_unaligned_kernel", pattern)
     for place in reversed(places if which is None else [places[which]]):
         text = text[: place.start()] + instead + text[place.end() :]
-    (record,) = run_task(replace(task, ptx=replace(task.ptx, units={**task.ptx.units, unit: text}))).records
+    (record,) = run_task(replace(task, ptx=replace(task.ptx, units={task.ptx.name: text}))).records
     assert kind in {finding["kind"] for finding in record["details"]["findings"]}, record
 
 
 def test_no_barrier_of_it_can_be_left_out(task):
-    unit = f"{task.ptx.name}_unaligned"
-    text = task.ptx.units[unit]
-    places = list(re.finditer(r"bar(?:rier)?\.sync\s+0;", text))
+    text = task.ptx.text
+    places = places_in(text, "sm90_unaligned_kernel", r"bar(?:rier)?\.sync\s+0;")
     assert places
     for place in places:
         without = text[: place.start()] + text[place.end() :]
-        (record,) = run_task(replace(task, ptx=replace(task.ptx, units={**task.ptx.units, unit: without}))).records
+        (record,) = run_task(replace(task, ptx=replace(task.ptx, units={task.ptx.name: without}))).records
         assert record["disposition"] in ("failed", "incorrect"), (place, record)
 
 

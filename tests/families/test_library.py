@@ -404,14 +404,14 @@ def test_the_table_decides_as_the_plan_does():
     assert seen == {"small", "few", "deep", "large"}
 
 
-def test_each_kernel_has_a_header_and_a_translation_unit():
+def test_each_kernel_has_a_header_and_a_source_file():
     it, files = planned(LIBRARY), project(LIBRARY)
     name = it.name
     assert f"include/{name}/config.cuh" not in files
-    assert (
-        f"add_library({name} src/{name}.cu src/small_m.cu src/one_wave.cu src/two_waves.cu src/large.cu src/{name}_unaligned.cu)"
-        in files["CMakeLists.txt"]
-    )
+    cmake = files["CMakeLists.txt"]
+    assert f"add_library({name} src/{name}.cu)" in cmake
+    assert f"mmagen_unit({name} unit1 src/{name}_unaligned.cu src/one_wave.cu src/large.cu)" in cmake
+    assert f"mmagen_unit({name} unit2 src/small_m.cu src/two_waves.cu)" in cmake
     for config in it.configs:
         one = config.plan
         header, unit = files[f"include/{name}/{config.name}.cuh"], files[f"src/{config.name}.cu"]
@@ -470,7 +470,8 @@ def test_what_is_there_once_is_the_last_ones():
 
 def test_a_library_of_mma_sync_needs_no_other_way():
     files = project(MMA_SYNC + "  - {name: small, when: {mn: [1, 65536]}, tile: [64, 64, 64]}\n" + LARGE)
-    assert "add_library(lib src/lib.cu src/small.cu src/large.cu)" in files["CMakeLists.txt"]
+    assert "add_library(lib src/lib.cu)\n" in files["CMakeLists.txt"]
+    assert "mmagen_unit(lib unit1 src/small.cu src/large.cu)" in files["CMakeLists.txt"]
     assert "mmagen::run_gemm<Config>(args, stream);" in files["src/small.cu"] and "run_unaligned" not in files["src/small.cu"]
     assert "kTileM = 64;" in files["include/lib/small.cuh"] and "include/mmagen/mainloop_multistage.cuh" in files
 

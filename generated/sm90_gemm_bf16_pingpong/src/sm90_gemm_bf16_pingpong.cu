@@ -1,39 +1,46 @@
 // SPDX-License-Identifier: MIT-0
-// sm90_gemm_bf16_pingpong: instantiates the kernel for its Config and puts it behind the C interface.
+// sm90_gemm_bf16_pingpong: instantiates the kernels for their Config and puts them behind the C interface.
 #include "sm90_gemm_bf16_pingpong/sm90_gemm_bf16_pingpong.h"
 
 #include "mmagen/without_iostream.cuh"
 
 #include "sm90_gemm_bf16_pingpong/config.cuh"
 #include "mmagen/interface.cuh"
+#include "mmagen/operand_copies.cuh"
 #include "mmagen/sm90_launch.cuh"
-
-namespace sm90_gemm_bf16_pingpong {
-// For matrices that TMA cannot address; in a translation unit of its own.
-mmagen::Status run_unaligned(mmagen::CallArguments<Config> const& args, cudaStream_t stream, mmagen::Launch launch);
-// Copies operands that TMA cannot address to the workspace, where that pays, and changes the arguments to the copies.
-mmagen::Status copy_operands(sm90_gemm_bf16_pingpong_args& args, cudaStream_t stream);
-int64_t copied_bytes(sm90_gemm_bf16_pingpong_args const& args);
-}
+#include "mmagen/sm90_swapped.cuh"
+#include "mmagen/sm90_unaligned.cuh"
 
 namespace {
 
 using Config = sm90_gemm_bf16_pingpong::Config;
 using Args = sm90_gemm_bf16_pingpong_args;
 
+// For matrices that TMA cannot address.
+mmagen::Status run_unaligned(mmagen::CallArguments<Config> const& args, cudaStream_t stream, mmagen::Launch launch) {
+  return mmagen::run_sm90_unaligned<Config>(mmagen::kernel_arguments<Config>(args), stream, launch);
+}
+
+// Copies operands that TMA cannot address to the workspace, where that pays, and changes the arguments to the copies.
+mmagen::Status copy_operands(sm90_gemm_bf16_pingpong_args& args, cudaStream_t stream) {
+  return mmagen::copy_operands<mmagen::CallOperands<Config>>(args, stream);
+}
+
+int64_t copied_bytes(sm90_gemm_bf16_pingpong_args const& args) { return mmagen::copied_bytes<mmagen::CallOperands<Config>>(args); }
+
 mmagen::Status run(Args const& args, cudaStream_t stream) {
   Args copied = args;
-  mmagen::Status const status = sm90_gemm_bf16_pingpong::copy_operands(copied, stream);
+  mmagen::Status const status = copy_operands(copied, stream);
   if (status != mmagen::Status::kSuccess) { return status; }
-  return mmagen::run_sm90<Config>(copied, stream, &sm90_gemm_bf16_pingpong::run_unaligned);
+  return mmagen::run_sm90<Config>(copied, stream, &run_unaligned);
 }
 mmagen::Status can_run(Args const& args) {
-  return mmagen::run_sm90<Config>(args, nullptr, &sm90_gemm_bf16_pingpong::run_unaligned, mmagen::Launch::kNo);
+  return mmagen::run_sm90<Config>(args, nullptr, &run_unaligned, mmagen::Launch::kNo);
 }
 mmagen::Status query(sm90_gemm_bf16_pingpong_info& info) { return mmagen::query_sm90<Config>(info); }
 mmagen::Status workspace(Args const& args, int64_t& bytes) {
   mmagen::Status const status = mmagen::workspace_sm90<Config>(args, bytes);
-  if (status == mmagen::Status::kSuccess) { bytes += sm90_gemm_bf16_pingpong::copied_bytes(args); }
+  if (status == mmagen::Status::kSuccess) { bytes += copied_bytes(args); }
   return status;
 }
 char const* config_name(Args const*) { return "sm90_gemm_bf16_pingpong"; }

@@ -6,7 +6,7 @@
 #include "mmagen/interface.cuh"
 #include "mmagen/status.cuh"
 
-// The kernels, each in a translation unit of its own.
+// The kernels, each in a file of its own.
 namespace sm90_gemm_bf16_rules::small_m {
 mmagen::Status run(sm90_gemm_bf16_rules_args const& args, cudaStream_t stream);
 mmagen::Status can_run(sm90_gemm_bf16_rules_args const& args);

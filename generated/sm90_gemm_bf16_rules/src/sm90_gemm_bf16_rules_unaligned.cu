@@ -19,6 +19,7 @@ bool without_copies(sm90_gemm_bf16_rules_args const& args) { return mmagen::few_
 
 }  // namespace
 
+// For matrices that TMA cannot address.
 mmagen::Status run_unaligned(mmagen::CallArguments<large::Config> const& args, cudaStream_t stream, mmagen::Launch launch) {
   if (mmagen::takes_few_rows<large::Config>(args.shape())) {
     return mmagen::run_sm90_few_rows<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);
@@ -26,6 +27,7 @@ mmagen::Status run_unaligned(mmagen::CallArguments<large::Config> const& args, c
   return mmagen::run_sm90_unaligned<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);
 }
 
+// Copies operands that TMA cannot address to the workspace, where that pays, and changes the arguments to the copies.
 mmagen::Status copy_operands(sm90_gemm_bf16_rules_args& args, cudaStream_t stream) {
   if (without_copies(args)) { return mmagen::Status::kSuccess; }
   return mmagen::copy_operands<mmagen::CallOperands<large::Config>>(args, stream);

@@ -8,7 +8,7 @@
 #include "mmagen/sm90_launch.cuh"
 
 namespace sm90_gemm_bf16_rules {
-// For matrices that TMA cannot address; in a translation unit of its own.
+// For matrices that TMA cannot address.
 mmagen::Status run_unaligned(mmagen::CallArguments<two_waves::Config> const& args, cudaStream_t stream, mmagen::Launch launch);
 }
 

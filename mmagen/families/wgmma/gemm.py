@@ -98,7 +98,8 @@ class WgmmaGemm:
 
     def parts(self, plan: WgmmaGemmPlan) -> tuple[str, ...]:
         without = plan.scheduler.grouped or plan.mainloop.pieces  # a kernel for operands that TMA cannot address
-        host = ("mixed",) if plan.mainloop.weights else () if without else ("hopper_dense",)
+        library_of_dense = ("hopper_dense_library",) if plan.configs else ()
+        host = ("mixed",) if plan.mainloop.weights else () if without else ("hopper_dense", *library_of_dense)
         return ("common", "package", "product", "gemm", "hopper", *host, *library.parts(plan))
 
     def context(self, plan: WgmmaGemmPlan, config: str) -> Mapping[str, Any]:
@@ -109,7 +110,7 @@ class WgmmaGemm:
             "launch": grouped.LAUNCHES[plan.scheduler.grouped],
             "workspace": grouped.WORKSPACES[plan.scheduler.grouped],
             "unaligned": not plan.scheduler.grouped,
-            "units": units(plan, *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])),
+            "units": units(plan, *([] if plan.scheduler.grouped or not plan.configs else [f"{plan.name}_unaligned"])),
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": policies_of(plan),
             "partials": (),
