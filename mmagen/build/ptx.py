@@ -1,4 +1,4 @@
-"""Compiles src/*.cu of a project to PTX and host objects for emulation, cached by content."""
+"""Compiles the translation units of a project to PTX and host objects for emulation, cached by content."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from typing import Any
 from mmagen.build.build import read_project
 from mmagen.build.flags import options
 from mmagen.build.job import Job
+from mmagen.build.units import translation_units
 from mmagen.core.cache import Cache, Entry
 from mmagen.core.errors import BuildError
 from mmagen.core.process import capture
@@ -89,12 +90,13 @@ def compile_ptx(
     assert toolchain.nvcc
     env = os.environ if env is None else env
     job = read_project(project, toolchain, [arch] if arch else None, ("verify",))
-    others = [path[4:-3] for path in job.files if path.startswith("src/") and path.endswith(".cu")]
+    sources = [path for path in job.files if path.startswith("src/") and path.endswith(".cu")]
+    of_unit = translation_units(_cmake(job), (f"src/{job.name}.cu", *sources))
     cache = cache or open_cache(toolchain, env)
     compiler = _Compiler(toolchain, env, cache, host, compilers(toolchain, env, cache.digests))
-    names = tuple(dict.fromkeys((job.name, *others)))
-    with nullcontext(pool) if pool else ThreadPoolExecutor(min(len(names), len(os.sched_getaffinity(0)))) as threads:
-        units = _up_to_an_error(threads, {name: partial(_unit, job, name, compiler) for name in names})
+    work = {name: partial(_unit, job, name, together, compiler) for name, together in of_unit.items()}
+    with nullcontext(pool) if pool else ThreadPoolExecutor(min(len(work), len(os.sched_getaffinity(0)))) as threads:
+        units = _up_to_an_error(threads, work)
     error = next((unit.error for unit in units.values() if unit.error), "")
     texts = {} if error else {name: unit.text for name, unit in units.items()}
     library = None
@@ -141,23 +143,29 @@ class _Compiler:
     facts: Mapping[str, Any]
 
 
-def _unit(job: Job, name: str, compiler: _Compiler) -> _Unit:
-    """The PTX, and the object if asked for, of src/<name>.cu."""
+def _cmake(job: Job) -> str:
+    return job.files.get("CMakeLists.txt", b"").decode()
+
+
+def _unit(job: Job, name: str, together: Sequence[str], compiler: _Compiler) -> _Unit:
+    """The PTX, and the object if asked for, of the source files `together` as one translation unit."""
     sources = {path: data for path, data in job.files.items() if path.startswith(("include/", "src/", "third_party/"))}
-    flags = (*_FLAGS, *options(job.files.get("CMakeLists.txt", b"").decode()))
-    facts = [flags, job.arch[0], job.cutlass, name, compiler.facts, digests(sources)]
+    flags = (*_FLAGS, *options(_cmake(job)))
+    facts = [flags, job.arch[0], job.cutlass, name, together, compiler.facts, digests(sources)]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     # An entry with the object has the PTX too.
     for kind in dict.fromkeys(("host" if compiler.host else "ptx", "host")):
         if (entry := compiler.cache.find("ptx", f"{kind}-{key}")) and (unit := _stored(entry, 0.0, cached=True)):
             return unit
     with tempfile.TemporaryDirectory(prefix="mmagen-ptx-") as scratch:
-        return _compiled(job, name, compiler, flags, f"{'host' if compiler.host else 'ptx'}-{key}", sources, Path(scratch))
+        key = f"{'host' if compiler.host else 'ptx'}-{key}"
+        return _compiled(job, name, together, compiler, flags, key, sources, Path(scratch))
 
 
 def _compiled(
     job: Job,
     name: str,
+    together: Sequence[str],
     compiler: _Compiler,
     flags: Sequence[str],
     key: str,
@@ -171,6 +179,10 @@ def _compiled(
         place = scratch / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
+    source = together[0]
+    if len(together) > 1:
+        source = f"{name}.cu"
+        (scratch / source).write_text("".join(f'#include "{path}"\n' for path in together))
     vendored = scratch / "third_party/cutlass/include"
     headers = vendored if vendored.is_dir() else toolchain.cutlass.path
     made = scratch / "made"
@@ -187,7 +199,7 @@ def _compiled(
     command += ["-MD", "-MF", "made/read.d"]
     began = time.time_ns()
     check_temporary_folder(compiler.env)
-    done = capture([*command, f"src/{name}.cu"], timeout_s=None, cwd=scratch, env=dict(compiler.env))
+    done = capture([*command, source], timeout_s=None, cwd=scratch, env=dict(compiler.env))
     if done.exit_code != 0 or not (made / f"{name}.ptx").is_file():
         return _Unit("", made, (done.stderr or done.stdout).strip() or "nvcc failed", done.seconds, False)
     text = (made / f"{name}.ptx").read_text("utf-8").replace(f"{scratch}/", "")

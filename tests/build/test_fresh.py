@@ -127,6 +127,24 @@ exit 1
         assert done.error == "error: alone" and [one.name for one in began.iterdir()] == ["k.cu"]
 
 
+def test_files_of_one_unit_are_compiled_together(place):
+    # `mine` is internal to a translation unit, so `two` finds that of `one` only if both are one unit.
+    (place / "k/src/one.cu").write_text(
+        "static __device__ int mine() { return 1; }\n__global__ void one(int* x) { *x = mine(); }\n"
+    )
+    (place / "k/src/two.cu").write_text("__global__ void two(int* x) { *x = mine(); }\n")
+    (place / "k/CMakeLists.txt").write_text(f"{_CMAKE}mmagen_unit(k unit1 src/one.cu\n  src/two.cu)\n")
+    done = ptx(place)
+    assert not done.error and list(done.units) == ["k", "unit1"] and not done.cached
+    assert [done.units[name].count(".entry") for name in done.units] == [1, 2]
+    assert "src/two.cu" in done.units["unit1"] and str(place) not in done.units["unit1"]
+    assert ptx(place).cached
+    (place / "k/src/two.cu").write_text("__global__ void two(int* x) { *x = mine() + 1; }\n")
+    assert not ptx(place).cached
+    (place / "k/CMakeLists.txt").write_text(_CMAKE)
+    assert "mine" in ptx(place).error, "each file alone"
+
+
 def test_damaged_ptx_is_compiled_again_and_files_are_readable_by_others(place):
     before = os.umask(0o022)
     try:

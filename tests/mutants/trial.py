@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from mmagen.build.ptx import Ptx, compile_ptx
+from mmagen.build.units import translation_units
 from mmagen.families import plan
 from mmagen.generate.write import write
 from mmagen.host_runtime.library import HostError
@@ -109,11 +110,12 @@ def _by_units(spec: str, mutant: Mutant, folder: Path) -> tuple[str, str, str]:
     status = EQUIVALENT
     units = dict(original.units)
     header = f"include/mmagen/{mutant.header}"
-    reading = [unit for unit in original.units if header in read_by(files, f"src/{unit}.cu")]
+    sources = [path for path in files if path.startswith("src/") and path.endswith(".cu")]
+    of_unit = translation_units(files["CMakeLists.txt"].decode(), sources)
+    reading = [unit for unit in original.units if any(header in read_by(files, source) for source in of_unit[unit])]
     assert reading, f"no translation unit of {spec} reads {mutant.header}"
     for unit in reading:
-        source = f"src/{unit}.cu"
-        others = {path for path in files if path.startswith("src/") and path.endswith(".cu")} - {source}
+        others = set(sources) - set(of_unit[unit])
         found = _compiled(edited | dict.fromkeys(others, b""), spec, folder, host=False)
         if found.error:
             return NOT_COMPILED, spec, _first_error(found.error)
