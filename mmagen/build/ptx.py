@@ -179,9 +179,9 @@ def _compiled(
         place = scratch / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
-    source = together[0]
-    if len(together) > 1:
-        source = f"{name}.cu"
+    source = f"src/{name}.cu"
+    if tuple(together) != (source,):
+        source = f"{name}.cu"  # nvcc names what it keeps as this file
         (scratch / source).write_text("".join(f'#include "{path}"\n' for path in together))
     vendored = scratch / "third_party/cutlass/include"
     headers = vendored if vendored.is_dir() else toolchain.cutlass.path

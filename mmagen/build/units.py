@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_TOGETHER = re.compile(r"^mmagen_unit\(\s*\w+\s+(\w+)\s+([^)]*)\)", re.MULTILINE)
+_COMMENT = re.compile(r"(?m)#.*$")
+_TOGETHER = re.compile(r"(?m)^\s*mmagen_unit\(\s*\w+\s+([\w-]+)\s+([^)]*)\)")
 
 
 def translation_units(cmake: str, sources: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The files of each translation unit, by its name: that of mmagen_unit(), or the file's without src/ and .cu.
+    """The source files of each translation unit, by its name: that of mmagen_unit(), or the file's name without .cu. Those of
+    mmagen_unit() have a hyphen in generated projects, which no file's name has.
 
     cmake: the text of CMakeLists.txt. sources: all paths src/*.cu of the project; what no mmagen_unit() names is a unit by itself.
     """
     left = list(dict.fromkeys(sources))
     units: dict[str, tuple[str, ...]] = {}
-    for name, words in _TOGETHER.findall(cmake):
+    for name, words in _TOGETHER.findall(_COMMENT.sub("", cmake)):
         together = tuple(word for word in words.split() if word in left)
         if together:
             units[name] = together

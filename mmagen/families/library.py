@@ -167,12 +167,19 @@ def maps(plan: GemmPlan) -> list[Map]:
 # --- Rules -----------------------------------------------------------------------------------------------------------
 
 
+# That a library defines in its namespace, some of them only for operands that TMA cannot address, or for a sparse A.
+_FUNCTIONS = (
+    *("run_unaligned", "copy_operands", "copied_bytes", "take_pitches_of_copies", "without_copies"),
+    *("compressed_size", "prune", "compress", "check_metadata", "prune_host", "compress_host", "check_metadata_host"),
+)
+
+
 def _name_faults(spec: Spec) -> Iterator[Fault]:
     """Faults for names that would collide as files or within a namespace."""
     taken = {
         spec.name.lower(): "the library",
         f"{spec.name}_unaligned".lower(): "a file of the library",
-        "run_unaligned": "a function of the library",
+        **dict.fromkeys(_FUNCTIONS, "a function of the library"),
     }
     for i, config in enumerate(spec.configs or ()):
         other = taken.setdefault(config.name.lower(), f"configs[{i}]")

@@ -44,8 +44,8 @@ class Family(Protocol[P]):
     def context(self, plan: P, config: str) -> Mapping[str, Any]:
         """Template variables besides the plan. config: the selected kernel of a library, "" for a single kernel.
 
-        Every family provides `units`, the translation units as names of their files in src/, and `decisions`, the contents of
-        config.cuh. What else all projects need has defaults in generate/render.py.
+        Every family provides `units`, for each translation unit the names of its source files in src/, without .cu, and
+        `decisions`, the contents of config.cuh. What else all projects need has defaults in generate/render.py.
         """
 
     def trials(self, plan: P) -> Trials:

@@ -93,7 +93,7 @@ class _SparseMmaGemm(MmaGemm):
         return {
             **super().context(plan, config),
             "launch": "gemm_sparse",
-            "units": units(plan, f"{plan.name}_compress"),
+            "units": [*units(plan), [f"{plan.name}_compress"]],
             "definition": _definition(plan),
             "definition_files": ("sparse_mma/include/NAME/_definition.cuh.j2",) if plan.atom.name in FORMS else (),
             "partials": ("sparse_mma/include/NAME/_sparse.cuh.j2",),

@@ -11,13 +11,13 @@ _MOST_TOGETHER = 6
 
 
 def units(plan: GemmPlan, *others: str) -> list[list[str]]:
-    """The translation units of a gemm: names of files in src/. The first is that of the interface. others: files besides it and
-    those of a library's kernels.
+    """The translation units of a gemm, each as names of source files in src/. The first is that of the interface. others: further
+    source files, besides those of the interface and of a library's kernels.
 
-    A compiler takes about 20 s to read CuTe's headers and 6 to 10 s for a kernel, so kernels of a library are compiled together:
-    at most as many as take a minute, and, where there are four or more files, in two units at least, for two processors. A
-    kernel of several widths takes 30 s besides the headers and is alone. (CPU time of nvcc 13.0 for the kernels of
-    specs/sm90_gemm_bf16_library.yaml.)
+    nvcc takes about 20 s to read CuTe's headers and 6 to 10 s for a kernel, so kernels of a library are compiled together: up to
+    six of them, which take about as long as a kernel of several widths with the headers, and which is alone; four or more files
+    are in at least two units, so that two cores can share the work. (CPU time of nvcc 13.0 on a machine with two cores, for the
+    kernels of specs/sm90_gemm_bf16_library.yaml.)
     """
     if not plan.configs:
         return [[plan.name], *([name] for name in others)]

@@ -28,8 +28,8 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 def render(plan: ProjectPlan, *, tests: bool = True, with_figures: bool = True, together: bool = True) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes.
 
-    tests: with its tests/; with_figures: with the pictures of its README.md; together: kernels of a library share translation
-    units, so that all take less time to compile; else one that does not compile is alone in its unit. Raises UsageError where the
+    tests: with its tests/; with_figures: with the pictures of its README.md; together: a library's kernels share translation
+    units, which takes less CPU time; False: one unit for each file, so that an error names its kernel. Raises UsageError where the
     project has nothing else to build.
     """
     files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan, tests, with_figures, together)})
@@ -103,8 +103,8 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures, togeth
 
 
 def translation_units(units: Sequence[Sequence[str]], folder: str, together: bool = True) -> dict[str, list[Any]]:
-    """alone: the files that are translation units; together: the files of each of the other units. units: names of files in
-    `folder`, as families have them; together: False for all files alone."""
+    """alone: files that are each a translation unit; together: groups of files, each compiled as one unit. units: names of files
+    in `folder`, as families have them. together: False for one unit for each file."""
     files = [[f"{folder}/{name}.cu" for name in unit] for unit in units]
     return {
         "alone": [file for unit in files if len(unit) == 1 or not together for file in unit],

@@ -50,7 +50,7 @@ _HOST = (
     "sparse_format",
     "sparse_compress",
 )
-# Faults in the host's part of other headers, or in the kernels of a library, which have translation units of their own.
+# Faults in the host's part of other headers.
 _HOST_FAULTS = (
     "sparse_metadata_of_the_first_matrix",
     "sparse_metadata_not_counted",
@@ -82,7 +82,6 @@ _HOST_FAULTS = (
     *(f"beyond_{name}" for name, *_ in mutations_beyond_dense.HOST_FAULTS),
     *(f"tile_n_{name}" for name, *_ in mutations_tile_n.HOST_FAULTS),
 )
-# Headers of the kernels for operands that TMA cannot address.
 # wgmma GEMMs take long to compile, and test_emulated_hopper.py has those; a peak is measured on a GPU or not at all.
 _SPECS = sorted(
     path.stem
@@ -153,8 +152,7 @@ def test_a_spec_passes_emulated(spec, emulated):
 
 
 def _in_host_code(mutation):
-    in_library = mutation.spec.startswith("clusters")  # whose kernels have translation units of their own
-    return in_library or mutation.name in _HOST_FAULTS or any(host in edit.file for edit in mutation.edits for host in _HOST)
+    return mutation.name in _HOST_FAULTS or any(host in edit.file for edit in mutation.edits for host in _HOST)
 
 
 def _with_the_kernels_of(files, ptx, tmp_path):

@@ -133,14 +133,22 @@ def test_files_of_one_unit_are_compiled_together(place):
         "static __device__ int mine() { return 1; }\n__global__ void one(int* x) { *x = mine(); }\n"
     )
     (place / "k/src/two.cu").write_text("__global__ void two(int* x) { *x = mine(); }\n")
-    (place / "k/CMakeLists.txt").write_text(f"{_CMAKE}mmagen_unit(k unit1 src/one.cu\n  src/two.cu)\n")
+    (place / "k/CMakeLists.txt").write_text(f"{_CMAKE}mmagen_unit(k unit-1 src/one.cu # both\n  src/two.cu)\n")
     done = ptx(place)
-    assert not done.error and list(done.units) == ["k", "unit1"] and not done.cached
+    assert not done.error and list(done.units) == ["k", "unit-1"] and not done.cached
     assert [done.units[name].count(".entry") for name in done.units] == [1, 2]
-    assert "src/two.cu" in done.units["unit1"] and str(place) not in done.units["unit1"]
+    assert "src/two.cu" in done.units["unit-1"] and str(place) not in done.units["unit-1"]
     assert ptx(place).cached
-    (place / "k/src/two.cu").write_text("__global__ void two(int* x) { *x = mine() + 1; }\n")
+    (place / "k/src/two.cu").write_text("__global__ void two(int* x) { *x = 2; }\n")
     assert not ptx(place).cached
+    (place / "k/CMakeLists.txt").write_text(f"{_CMAKE}mmagen_unit(k unit-1 src/one.cu)\n")
+    done = compile_ptx(place / "k", find_toolchain(want=COMPILE))
+    assert not done.error and {name: text.count(".entry") for name, text in done.units.items()} == {
+        "k": 1,
+        "two": 1,
+        "unit-1": 1,
+    }
+    (place / "k/src/two.cu").write_text("__global__ void two(int* x) { *x = mine(); }\n")
     (place / "k/CMakeLists.txt").write_text(_CMAKE)
     assert "mine" in ptx(place).error, "each file alone"
 

@@ -1,4 +1,4 @@
-"""A library of several kernels as nvcc compiles it: each config a translation unit without spills, the choice as the plan
+"""A library of several kernels as nvcc compiles it: each config a source file whose kernel does not spill, the choice as the plan
 makes it, and the host code's launches and refusals, which need no GPU."""
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _compile(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def made(made_once):
-    """The plan, the folder of objects, and by translation unit what nvcc and ptxas said."""
+    """The plan, the folder of objects, and by source file what nvcc and ptxas said."""
     folder = made_once("library", _compile)
     return _planned(folder), folder, json.loads((folder / "said.json").read_text())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -19,7 +20,7 @@ cmake_minimum_required(VERSION 3.24)
 project(kernels LANGUAGES CXX CUDA)
 include({_MODULE})
 add_library(kernels SHARED src/kernels.cu)
-mmagen_unit(kernels unit1 src/one.cu src/two.cu)
+mmagen_unit(kernels unit-1 src/one.cu src/two.cu)
 """
 
 
@@ -43,9 +44,14 @@ def test_sources_are_compiled_once_and_again_when_one_changes(tmp_path):
     configure = ("-S", place, "-B", place / "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tools.ninja.path}")
     cmake(*configure, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
     compiled = [Path(one["file"]).name for one in json.loads((place / "build/compile_commands.json").read_text())]
-    assert sorted(compiled) == ["kernels.cu", "kernels_unit1.cu"]
+    assert sorted(compiled) == ["kernels.cu", "kernels_unit-1.cu"]
     cmake("--build", place / "build")
     cmake(*configure)
     assert "no work to do" in cmake("--build", place / "build")
     (place / "src/two.cu").write_text("int two() { return mine() + 2; }\n")
-    assert "kernels_unit1.cu" in cmake("--build", place / "build", "--verbose")
+    assert re.search(r"Building CUDA object \S*kernels_unit-1\.cu", cmake("--build", place / "build"))
+    (place / "src/two.cu").write_text("int two() { return 3; }\n")
+    cmake(*configure, "-DMMAGEN_SEPARATE_UNITS=ON")
+    compiled = [Path(one["file"]).name for one in json.loads((place / "build/compile_commands.json").read_text())]
+    assert sorted(compiled) == ["kernels.cu", "one.cu", "two.cu"]
+    cmake("--build", place / "build")

@@ -138,6 +138,10 @@ REFUSED = {
         SMALL.replace("small", "lib_unaligned") + LARGE,
         ["10:12 configs[0].name: lib_unaligned is already the name of a file", ""],
     ),
+    "a function's name": (
+        SMALL.replace("small", "copy_operands") + LARGE,
+        ["10:12 configs[0].name: copy_operands is already the name of a function of the library", "another"],
+    ),
     "a word of C++": (
         SMALL.replace("small", "short") + LARGE,
         ["10:12 configs[0].name: 'short' is reserved in C++", "e.g. small_m"],
@@ -410,8 +414,8 @@ def test_each_kernel_has_a_header_and_a_source_file():
     assert f"include/{name}/config.cuh" not in files
     cmake = files["CMakeLists.txt"]
     assert f"add_library({name} src/{name}.cu)" in cmake
-    assert f"mmagen_unit({name} unit1 src/{name}_unaligned.cu src/one_wave.cu src/large.cu)" in cmake
-    assert f"mmagen_unit({name} unit2 src/small_m.cu src/two_waves.cu)" in cmake
+    assert f"mmagen_unit({name} unit-1 src/{name}_unaligned.cu src/one_wave.cu src/large.cu)" in cmake
+    assert f"mmagen_unit({name} unit-2 src/small_m.cu src/two_waves.cu)" in cmake
     for config in it.configs:
         one = config.plan
         header, unit = files[f"include/{name}/{config.name}.cuh"], files[f"src/{config.name}.cu"]
@@ -471,7 +475,7 @@ def test_what_is_there_once_is_the_last_ones():
 def test_a_library_of_mma_sync_needs_no_other_way():
     files = project(MMA_SYNC + "  - {name: small, when: {mn: [1, 65536]}, tile: [64, 64, 64]}\n" + LARGE)
     assert "add_library(lib src/lib.cu)\n" in files["CMakeLists.txt"]
-    assert "mmagen_unit(lib unit1 src/small.cu src/large.cu)" in files["CMakeLists.txt"]
+    assert "mmagen_unit(lib unit-1 src/small.cu src/large.cu)" in files["CMakeLists.txt"]
     assert "mmagen::run_gemm<Config>(args, stream);" in files["src/small.cu"] and "run_unaligned" not in files["src/small.cu"]
     assert "kTileM = 64;" in files["include/lib/small.cuh"] and "include/mmagen/mainloop_multistage.cuh" in files
 

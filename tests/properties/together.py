@@ -108,8 +108,8 @@ def macros_of(plan: ProjectPlan) -> tuple[str, ...]:
 
 
 def sources_of(plan: ProjectPlan, folder: Path) -> str:
-    """The project's translation units, to be put behind one another; its headers go to the folder."""
-    units = []
+    """The project's source files, one behind the other; its headers go to the folder."""
+    sources = []
     program_alone = plan.kernel == "peak"
     for path, data in render(plan, tests=program_alone).items():
         if path.startswith("include/"):
@@ -118,15 +118,17 @@ def sources_of(plan: ProjectPlan, folder: Path) -> str:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
         elif path.startswith("src/"):
-            units.append(_with_names_of_its_own(data.decode(), plan.name))
-    return "\n".join(units)
+            of_interface = path == f"src/{plan.name}.cu"
+            sources.append(_with_names_of_its_own(data.decode(), plan.name) if of_interface else data.decode())
+    return "\n".join(sources)
 
 
-# What the unnamed namespace of a unit declares.
+# What the unnamed namespace of a project's interface declares.
 _UNNAMED = "Config|Args|run|can_run|query|workspace|config_name|kInterface|last_call|kConfigs|chosen"
+_UNNAMED += "|run_unaligned|without_copies|copy_operands|copied_bytes"
 
 
-def _with_names_of_its_own(unit: str, name: str) -> str:
-    """The unit with other names in its unnamed namespace: those of several units would be the same."""
-    declarations, begin, rest = unit.partition("\nnamespace {\n")
+def _with_names_of_its_own(source: str, name: str) -> str:
+    """The source with other names in its unnamed namespace: those of several projects would be the same."""
+    declarations, begin, rest = source.partition("\nnamespace {\n")
     return declarations + begin + re.sub(rf'(?<![\w.:"])({_UNNAMED})\b', rf"\1_{name}", rest)

@@ -41,7 +41,7 @@ def compile_spec(name: str, folder: Path) -> Compiled:
 
 
 def changed(ptx: Ptx, pattern: str | re.Pattern[str], instead: str) -> Ptx:
-    """With `instead` for every match of a pattern in the PTX of the kernel, which must have one."""
+    """With `instead` for every match of a pattern in the PTX of the main translation unit, which must have one."""
     text, count = re.subn(pattern, instead, ptx.text)
     assert count, pattern
     return replace(ptx, units={**ptx.units, ptx.name: text})

@@ -6,7 +6,7 @@ import re
 
 
 def places_in(text: str, kernel: str, pattern: str) -> list[re.Match[str]]:
-    """Where `pattern` matches inside the entries whose names contain `kernel`. There must be one."""
+    """Where `pattern` matches inside the entries whose names contain `kernel`. At least one entry must match."""
     entries = [*re.finditer(r"\.entry\s+([$\w]+)", text)]
     ends = [*(one.start() for one in entries[1:]), len(text)]
     spans = [(one.end(), end) for one, end in zip(entries, ends, strict=True) if kernel in one[1]]

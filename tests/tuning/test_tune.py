@@ -138,6 +138,7 @@ def test_a_kernel_that_does_not_compile_costs_itself(clusters, tmp_path, monkeyp
     seen = []
 
     def build(projects, *_, **__):
+        assert "mmagen_unit" not in (projects[0] / "CMakeLists.txt").read_text(), "the log names files"
         (file,) = [path.stem for path in (projects[0] / "src").glob("*128x128x64*.cu")] or [""]
         seen.append(file)
         log = f"FAILED: CMakeFiles/tuned.dir/src/{file}.cu.o\n" if file else ""

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// sm90_gemm_bf16_pingpong: instantiates the kernels for their Config and puts them behind the C interface.
+// sm90_gemm_bf16_pingpong: instantiates the Config's kernels, which load with and without TMA, behind the C interface.
 #include "sm90_gemm_bf16_pingpong/sm90_gemm_bf16_pingpong.h"
 
 #include "mmagen/without_iostream.cuh"
@@ -16,12 +16,12 @@ namespace {
 using Config = sm90_gemm_bf16_pingpong::Config;
 using Args = sm90_gemm_bf16_pingpong_args;
 
-// For matrices that TMA cannot address.
+// Runs a call whose operands TMA cannot address.
 mmagen::Status run_unaligned(mmagen::CallArguments<Config> const& args, cudaStream_t stream, mmagen::Launch launch) {
   return mmagen::run_sm90_unaligned<Config>(mmagen::kernel_arguments<Config>(args), stream, launch);
 }
 
-// Copies operands that TMA cannot address to the workspace, where that pays, and changes the arguments to the copies.
+// Copies operands that TMA cannot address to the workspace, if that saves time, and changes the arguments to the copies.
 mmagen::Status copy_operands(sm90_gemm_bf16_pingpong_args& args, cudaStream_t stream) {
   return mmagen::copy_operands<mmagen::CallOperands<Config>>(args, stream);
 }

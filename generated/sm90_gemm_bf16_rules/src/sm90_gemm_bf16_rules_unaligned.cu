@@ -14,12 +14,12 @@ namespace sm90_gemm_bf16_rules {
 
 namespace {
 
-// Is a call with few rows or columns better computed from its operands than from copies of them?
+// Is a call with few rows or columns faster on the operands themselves than on copies?
 bool without_copies(sm90_gemm_bf16_rules_args const& args) { return mmagen::few_rows_pay<mmagen::CallOperands<large::Config>>(args); }
 
 }  // namespace
 
-// For matrices that TMA cannot address.
+// Runs a call whose operands TMA cannot address.
 mmagen::Status run_unaligned(mmagen::CallArguments<large::Config> const& args, cudaStream_t stream, mmagen::Launch launch) {
   if (mmagen::takes_few_rows<large::Config>(args.shape())) {
     return mmagen::run_sm90_few_rows<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);
@@ -27,7 +27,7 @@ mmagen::Status run_unaligned(mmagen::CallArguments<large::Config> const& args, c
   return mmagen::run_sm90_unaligned<large::Config>(mmagen::kernel_arguments<large::Config>(args), stream, launch);
 }
 
-// Copies operands that TMA cannot address to the workspace, where that pays, and changes the arguments to the copies.
+// Copies operands that TMA cannot address to the workspace, if that saves time, and changes the arguments to the copies.
 mmagen::Status copy_operands(sm90_gemm_bf16_rules_args& args, cudaStream_t stream) {
   if (without_copies(args)) { return mmagen::Status::kSuccess; }
   return mmagen::copy_operands<mmagen::CallOperands<large::Config>>(args, stream);

@@ -8,7 +8,7 @@
 #include "mmagen/sm90_launch.cuh"
 
 namespace sm90_gemm_bf16_rules {
-// For matrices that TMA cannot address.
+// Defined in sm90_gemm_bf16_rules_unaligned.cu: for operands that TMA cannot address.
 mmagen::Status run_unaligned(mmagen::CallArguments<two_waves::Config> const& args, cudaStream_t stream, mmagen::Launch launch);
 }
 

@@ -68,7 +68,7 @@ class _SparseGemm(WgmmaGemm):
             **super().context(plan, config),
             "launch": "sm90_sparse",
             "unaligned": False,
-            "units": units(plan, f"{plan.name}_compress"),
+            "units": [*units(plan), [f"{plan.name}_compress"]],
             "partials": ("sparse/include/NAME/_sparse.cuh.j2",),
             "format": sparse.format_of(plan),
             "prepared": sparse.PREPARED,

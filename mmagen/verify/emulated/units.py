@@ -11,7 +11,7 @@ from mmagen.host_runtime.entries import entries_of
 from mmagen.host_runtime.library import CapturedLaunch
 from mmagen.verify.emulated.task import Task
 
-_UNITS = 3  # that are kept: the kernel's, that for unaligned operands, and that of a library's next kernel
+_UNITS = 3  # parsed ones that are kept: a library's kernels are in several
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class Unit:
 
 
 def launched_unit(task: Task, captured: CapturedLaunch) -> Unit:
-    """The unit with the entry that is launched: of a library, that of the config's kernel, or of the kernel for unaligned
-    operands."""
+    """The unit with the entry that is launched."""
     name, ptx = launched_ptx(task, captured)
     return _unit(ptx, f"{name}.ptx", task.code_folder)
 
