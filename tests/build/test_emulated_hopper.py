@@ -19,12 +19,14 @@ from mmagen.verify.emulated.session import run_task, tasks
 from mmagen.verify.emulated.task import Task
 from mmagen.verify.emulated.traced import problem
 from tests.support.pace import is_within
+from tests.support.ptx_text import places_in
 
 pytestmark = pytest.mark.nvcc
 
 # Compilation is what takes long: four that have between them multicast, turns, sums through distributed shared memory,
 # tiles of a last wave that all clusters share, and parts of K in a workspace.
 TURNS, SPLIT, STREAM = "sm90_gemm_bf16_pingpong", "sm90_gemm_splitk", "c2_stream"
+KERNEL = "sm90_kernel"  # for operands that TMA can address
 SWAPPED = "c3_parts"  # and parts of K that are summed through a workspace
 ODD = ("sc4_columns", "sparse_precise", "amax_f64")  # combinations that random specs found wrong, and amax of f64
 _WORKSPACE = 0x712345670
@@ -86,8 +88,8 @@ def _kinds(tasks_, spec, pattern, which, instead=""):
     # Several tiles of several steps for a persistent kernel, more steps than stages for the other.
     task = next(t for t in tasks_ if t.problem.k > 64 * t.plan.stages)
     task = replace(task, problem=_SEVERAL) if spec == TURNS else task
-    places = list(re.finditer(pattern, task.ptx.text))
     text = task.ptx.text
+    places = places_in(text, KERNEL, pattern)
     for place in reversed(places if which is None else [places[which]]):
         text = text[: place.start()] + instead + text[place.end() :]
     return _found(task, text)
@@ -113,7 +115,7 @@ def test_slices_that_tma_cannot_store_are_counted_as_those_that_it_can(work):
     task = replace(work(TURNS)[0], problem=Problem(shape=(64, 73, 65), ld_pad=7), distribution="small_int")
     (record,) = run_task(task).records
     assert record["disposition"] == "passed" and not record["details"]["findings"], record
-    groups = list(re.finditer(r"cp\.async\.bulk\.commit_group;", task.ptx.text))
+    groups = places_in(task.ptx.text, KERNEL, r"cp\.async\.bulk\.commit_group;")
     second = groups[4 + 1]
     assert len(groups) == 8 and "async_race" in _found(task, task.ptx.text[: second.start()] + task.ptx.text[second.end() :])
 
@@ -121,14 +123,14 @@ def test_slices_that_tma_cannot_store_are_counted_as_those_that_it_can(work):
 def test_no_wait_can_be_left_out(work):
     """Not even those without which the results are the same as long as nobody is late: for a turn, and for the others of
     the cluster before the end."""
-    count = len(re.findall(WAIT, work(TURNS)[0].ptx.text))
+    count = len(places_in(work(TURNS)[0].ptx.text, KERNEL, WAIT))
     found = [_kinds(work(TURNS), TURNS, WAIT, which, "setp.eq.u32 p, 0, 0;") for which in range(count)]
     assert count == 9 and all(kinds & {"async_race", "mbarrier", "cluster_exit"} for kinds in found)
     assert {"cluster_exit"} in found and {"mbarrier"} in found
 
 
 def test_no_arrival_can_be_left_out(work):
-    count = len(re.findall(ARRIVAL, work(TURNS)[0].ptx.text))
+    count = len(places_in(work(TURNS)[0].ptx.text, KERNEL, ARRIVAL))
     assert count >= 4
     for which in range(count):
         assert "deadlock" in _kinds(work(TURNS), TURNS, ARRIVAL, which)
