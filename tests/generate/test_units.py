@@ -40,16 +40,17 @@ def test_every_source_is_compiled_once(spec):
 
 
 @pytest.mark.parametrize("spec", LIBRARIES, ids=lambda path: path.stem)
-def test_kernels_share_units_of_at_most_six(spec):
+def test_kernels_share_units(spec):
     plan = mmagen.plan(spec)
     units = _units(render(plan, with_figures=False), plan.name)
     separate = [f"src/{name}.cu" for name, one in plan.by_kernel.items() if one.scheduler.several_widths]
     separate += [file for unit in units for file in unit if file == f"src/{plan.name}_compress.cu"]
     assert all([file] in units for file in separate)
     others = [len(unit) for unit in units[1:] if unit[0] not in separate]
-    assert max(others) <= 6 and max(others) - min(others) <= 1
+    most = 6 if "sm_90a" in plan.arch else 2  # mma.sync takes longer to compile
+    assert max(others) <= most and max(others) - min(others) <= 1
     assert len(others) >= 2 or sum(others) < 4
-    assert len(others) == 1 or min(others) >= 2
+    assert len(others) == 1 or sum(others) > (len(others) - 1) * most or len(others) == 2
 
 
 def test_a_collection_has_the_same_units():
