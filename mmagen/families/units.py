@@ -7,18 +7,18 @@ from typing import cast
 
 from mmagen.plan.plans import GemmPlan
 
-WGMMA, MMA_SYNC = 6, 2  # kernels of a unit, at most
+WGMMA, MMA_SYNC = 6, 4  # kernels of a unit, at most
 
 
 def units(plan: GemmPlan, *others: str, most: int = WGMMA) -> list[list[str]]:
     """The translation units of a gemm, each as names of source files in src/. The first is that of the interface. others: further
     source files, besides those of the interface and of a library's kernels. most: files of a unit.
 
-    nvcc takes about 20 s to read CuTe's headers, 6 to 10 s for a kernel with wgmma and 25 s for one with mma.sync, most of them for
-    CuTe's partitions. So kernels of a library are compiled together, as many as take about as long as a kernel of several widths,
-    which takes 30 s besides the headers and is alone. Four or more files are in at least two units, so that two cores can share the
-    work. (CPU time of nvcc 13.0 on a machine with two cores, for the kernels of specs/sm90_gemm_bf16_library.yaml and
-    specs/sm80_gemm_bf16_library.yaml.)
+    nvcc takes about 20 s to read CuTe's headers, 6 to 10 s for a kernel with wgmma, and 30 s for one with mma.sync, most of it for
+    CuTe's partitions, of which similar kernels have some in common. So kernels of a library are compiled together, but not all of
+    them: on a machine with many cores the longest unit is what one waits for. Four or more files are in at least two units. A
+    kernel of several widths takes 30 s besides the headers and is alone. (CPU time of nvcc 13.0 on a machine with two cores, for
+    the kernels of specs/sm90_gemm_bf16_library.yaml and specs/sm80_gemm_bf16_library.yaml.)
     """
     if not plan.configs:
         return [[plan.name], *([name] for name in others)]
