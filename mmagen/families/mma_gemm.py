@@ -12,7 +12,7 @@ from mmagen.core.errors import Fault, SpecFaults
 from mmagen.core.targets import capability
 from mmagen.families import launches, library, mma_pieces, mma_shapes, sparse
 from mmagen.families.mma_alternatives import alternatives
-from mmagen.families.units import MMA_SYNC, units
+from mmagen.families.units import units
 from mmagen.mma.atoms import Atom, ElementType
 from mmagen.mma.pieces import SplitAtom, described
 from mmagen.plan import budgets, complex_rules, mma_sync, operations, pages, registers, rules, sentences, tiling
@@ -146,7 +146,7 @@ class MmaGemm:
             "unaligned": False,
             "definition_files": (),
             "partials": ("gemm/include/NAME/_pieces.cuh.j2",) if isinstance(plan.atom, SplitAtom) else (),
-            "units": units(plan, most=MMA_SYNC),
+            "units": units(plan),
             "policies": _policies(plan.mainloop, plan.epilogue, plan.atom.type_d, plan.name),
         }
 

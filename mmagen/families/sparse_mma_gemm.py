@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mmagen.core.errors import Fault
 from mmagen.families import library, sparse
 from mmagen.families.mma_gemm import MmaGemm
-from mmagen.families.units import MMA_SYNC, units
+from mmagen.families.units import units
 from mmagen.mma.atoms import Atom
 from mmagen.mma.sparse_atoms import ROWS, SparseAtom, SparseMma, find_sparse
 from mmagen.mma.sparse_forms import FORMS
@@ -93,7 +93,7 @@ class _SparseMmaGemm(MmaGemm):
         return {
             **super().context(plan, config),
             "launch": "gemm_sparse",
-            "units": [*units(plan, most=MMA_SYNC), [f"{plan.name}_compress"]],
+            "units": [*units(plan), [f"{plan.name}_compress"]],
             "definition": _definition(plan),
             "definition_files": ("sparse_mma/include/NAME/_definition.cuh.j2",) if plan.atom.name in FORMS else (),
             "partials": ("sparse_mma/include/NAME/_sparse.cuh.j2",),

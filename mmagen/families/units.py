@@ -7,18 +7,17 @@ from typing import cast
 
 from mmagen.plan.plans import GemmPlan
 
-WGMMA, MMA_SYNC = 6, 4  # kernels of a unit, at most
+_MOST_TOGETHER = 6
 
 
-def units(plan: GemmPlan, *others: str, most: int = WGMMA) -> list[list[str]]:
+def units(plan: GemmPlan, *others: str) -> list[list[str]]:
     """The translation units of a gemm, each as names of source files in src/. The first is that of the interface. others: further
-    source files, besides those of the interface and of a library's kernels. most: files of a unit.
+    source files, besides those of the interface and of a library's kernels.
 
     nvcc takes about 20 s to read CuTe's headers, 6 to 10 s for a kernel with wgmma, and 30 s for one with mma.sync, most of it for
-    CuTe's partitions, of which similar kernels have some in common. So kernels of a library are compiled together, but not all of
-    them: on a machine with many cores the longest unit is what one waits for. Four or more files are in at least two units. A
-    kernel of several widths takes 30 s besides the headers and is alone. (CPU time of nvcc 13.0 on a machine with two cores, for
-    the kernels of specs/sm90_gemm_bf16_library.yaml and specs/sm80_gemm_bf16_library.yaml.)
+    CuTe's partitions, of which similar kernels have some in common. So kernels of a library are compiled together, in at least two
+    units if there are four or more files, so that two cores can share the work. A kernel of several widths takes 30 s besides the
+    headers and is alone. (CPU time of nvcc 13.0 on a machine with two cores; docs/performance.md has that of the libraries.)
     """
     if not plan.configs:
         return [[plan.name], *([name] for name in others)]
@@ -26,5 +25,5 @@ def units(plan: GemmPlan, *others: str, most: int = WGMMA) -> list[list[str]]:
     alone: list[str] = []
     for name, kernel in plan.by_kernel.items():
         (alone if cast(GemmPlan, kernel).scheduler.several_widths else together).append(name)
-    count = max(ceil(len(together) / most), min(2, len(together) // 2))
+    count = max(ceil(len(together) / _MOST_TOGETHER), min(2, len(together) // 2))
     return [[plan.name], *([name] for name in alone), *(together[i::count] for i in range(count))]
