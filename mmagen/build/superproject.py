@@ -159,11 +159,14 @@ def _superproject(places: Mapping[str, Job]) -> str:
     for place, job in places.items():
         arch = cmake_list(job.arch)
         own = vendored_cutlass(job.files)
+        # mmagen tune leaves out the kernels whose files do not compile, so the log must name the file.
+        separate = "ON" if "tune" in job.programs else "OFF"
         # A generated project reads its own variable only: in a superproject CMake's is often just the default.
         lines += [
             f'message(NOTICE "mmagen: begin {place}")',
             f'set(CMAKE_CUDA_ARCHITECTURES "{arch}")',
             f'set(MMAGEN_CUDA_ARCHITECTURES "{arch}" CACHE STRING "" FORCE)',
+            f'set(MMAGEN_SEPARATE_UNITS {separate} CACHE BOOL "" FORCE)',
         ]
         if own:
             root = own.removesuffix("/include")

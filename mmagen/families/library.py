@@ -167,7 +167,7 @@ def maps(plan: GemmPlan) -> list[Map]:
 # --- Rules -----------------------------------------------------------------------------------------------------------
 
 
-# That a library defines in its namespace, some of them only for operands that TMA cannot address, or for a sparse A.
+# Functions in the namespace of a library: for operands that TMA cannot address, and of those that have a sparse A.
 _FUNCTIONS = (
     *("run_unaligned", "copy_operands", "copied_bytes", "take_pitches_of_copies", "without_copies"),
     *("compressed_size", "prune", "compress", "check_metadata", "prune_host", "compress_host", "check_metadata_host"),

@@ -10,7 +10,7 @@ from mmagen.core.errors import UsageError
 from mmagen.core.targets import cmake_list
 from mmagen.families import family_of
 from mmagen.generate import manifest
-from mmagen.generate.render import architectures, definitions, render, translation_units
+from mmagen.generate.render import architectures, definitions, render, unit_sources
 from mmagen.generate.templates import project_file, rendered
 from mmagen.plan.project import ProjectPlan, Text
 
@@ -59,7 +59,7 @@ def collect(name: str, plans: Sequence[ProjectPlan]) -> dict[str, bytes]:
             raise UsageError(f"{name} is the name of a kernel and of the library; give the library another --name")
         of_kernel = render(plan, tests=False, with_figures=False)  # the library's README.md is that of all
         of_family = family_of(plan).context(plan, [*plan.by_kernel][-1])
-        units = translation_units(of_family["units"], f"src/{plan.name}")
+        units = unit_sources(of_family["units"], f"src/{plan.name}")
         for path, content in of_kernel.items():
             if path.startswith("include/"):
                 assert files.setdefault(path, content) == content, f"two versions of {path}"

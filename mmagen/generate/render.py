@@ -25,25 +25,24 @@ from mmagen.plan.project import Prepared, ProjectPlan
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-def render(plan: ProjectPlan, *, tests: bool = True, with_figures: bool = True, together: bool = True) -> dict[str, bytes]:
+def render(plan: ProjectPlan, *, tests: bool = True, with_figures: bool = True) -> dict[str, bytes]:
     """All files of the project by POSIX path, `mmagen.json` with their digests last. The same plan gives the same bytes.
 
-    tests: with its tests/; with_figures: with the pictures of its README.md; together: a library's kernels share translation
-    units, which takes less CPU time; False: one unit for each file, so that an error names its kernel. Raises UsageError where the
-    project has nothing else to build.
+    tests: with its tests/; with_figures: with the pictures of its README.md. Raises UsageError where the project has nothing
+    else to build.
     """
-    files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan, tests, with_figures, together)})
+    files = with_headers({"spec.yaml": _spec_yaml(plan).encode(), **_project(plan, tests, with_figures)})
     files = dict(sorted(files.items()))
     files["mmagen.json"] = _manifest(plan, files, tests)
     return files
 
 
-def _project(plan: ProjectPlan, tests: bool, with_figures: bool, together: bool) -> dict[str, bytes]:
+def _project(plan: ProjectPlan, tests: bool, with_figures: bool) -> dict[str, bytes]:
     """The files that come from templates/project. NAME in a path is the project's name; of a path with CONFIG there is a
     file for each kernel of a library."""
     shown = figures(plan) if with_figures else NONE
-    contexts = {config: _context(one, config, tests, shown, together) for config, one in plan.by_kernel.items()}
-    library = _context(plan, list(contexts)[-1], tests, shown, together)  # shared files use the last config
+    contexts = {config: _context(one, config, tests, shown) for config, one in plan.by_kernel.items()}
+    library = _context(plan, list(contexts)[-1], tests, shown)  # shared files use the last config
     sources = {path: f"{part}/{path}" for part in family_of(plan).parts(plan) for path in _part_files(part)}
     if not tests:
         if "tests/CMakeLists.txt.j2" not in sources:
@@ -72,7 +71,7 @@ def _part_files(part: str) -> tuple[str, ...]:
     )
 
 
-def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures, together: bool) -> dict[str, Any]:
+def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures) -> dict[str, Any]:
     """Template variables. config: the selected kernel of a library, "" for a single kernel. shown: in README.md."""
     of_family = family_of(plan).context(plan, config)
     made_by = {"mmagen": __version__, "interface": INTERFACE_VERSION}
@@ -98,18 +97,15 @@ def _context(plan: ProjectPlan, config: str, tests: bool, shown: Figures, togeth
         "prepared": Prepared(),
         "definitions": definitions(plan),
         **of_family,
-        **translation_units(of_family["units"], "src", together),
+        **unit_sources(of_family["units"], "src"),
     }
 
 
-def translation_units(units: Sequence[Sequence[str]], folder: str, together: bool = True) -> dict[str, list[Any]]:
+def unit_sources(units: Sequence[Sequence[str]], folder: str) -> dict[str, list[Any]]:
     """alone: files that are each a translation unit; together: groups of files, each compiled as one unit. units: names of files
-    in `folder`, as families have them. together: False for one unit for each file."""
+    in `folder`, as families have them."""
     files = [[f"{folder}/{name}.cu" for name in unit] for unit in units]
-    return {
-        "alone": [file for unit in files if len(unit) == 1 or not together for file in unit],
-        "together": [unit for unit in files if len(unit) > 1 and together],
-    }
+    return {"alone": [unit[0] for unit in files if len(unit) == 1], "together": [unit for unit in files if len(unit) > 1]}
 
 
 def architectures(plan: ProjectPlan) -> tuple[str, str]:

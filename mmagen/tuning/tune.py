@@ -270,7 +270,7 @@ def _compile(
     while alive:
         library = library_of(alive, {one.name: guess(one.plan, machine) for one in alive})
         project = folder / f"try{len(refused)}" / library.name
-        write(render(library, with_figures=False, together=False), project)  # one unit for each file: the log names it
+        write(render(library, with_figures=False), project)
         [result] = build([project], toolchain, jobs=jobs, programs=("tune",), progress=progress)
         if result.ok:
             return result, list(alive), refused

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mmagen.build.job import Job
+from mmagen.build.superproject import _superproject
 from mmagen.toolchain.find import COMPILE, find_toolchain
 
 pytestmark = pytest.mark.nvcc
@@ -22,6 +24,13 @@ include({_MODULE})
 add_library(kernels SHARED src/kernels.cu)
 mmagen_unit(kernels unit-1 src/one.cu src/two.cu)
 """
+
+
+@pytest.mark.parametrize("programs", [("verify", "bench"), ("tune",)])
+def test_for_tune_each_file_is_compiled_by_itself(programs):
+    job = Job(Path("k"), "k", "gemm", "", {}, ("sm_90a",), programs, ("verify", "bench", "tune"), "4.2.0")
+    (value,) = re.findall(r'set\(MMAGEN_SEPARATE_UNITS (\w+) CACHE BOOL "" FORCE\)', _superproject({"p0": job}))
+    assert value == ("ON" if programs == ("tune",) else "OFF")
 
 
 def test_sources_are_compiled_once_and_again_when_one_changes(tmp_path):

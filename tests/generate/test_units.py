@@ -35,8 +35,6 @@ def test_every_source_is_compiled_once(spec):
     units = _units(files, plan.name)
     assert sorted(file for unit in units for file in unit) == sources
     assert units[0] == [f"src/{plan.name}.cu"]
-    apart = _units(render(plan, with_figures=False, together=False), plan.name)
-    assert all(len(unit) == 1 for unit in apart) and sorted(file for [file] in apart) == sources
 
 
 @pytest.mark.parametrize("spec", LIBRARIES, ids=lambda path: path.stem)

@@ -110,7 +110,7 @@ class WgmmaGemm:
             "launch": grouped.LAUNCHES[plan.scheduler.grouped],
             "workspace": grouped.WORKSPACES[plan.scheduler.grouped],
             "unaligned": not plan.scheduler.grouped,
-            "units": units(plan, *([] if plan.scheduler.grouped or not plan.configs else [f"{plan.name}_unaligned"])),
+            "units": units(plan, *([] if plan.scheduler.grouped else [f"{plan.name}_unaligned"])),
             "warpgroups": f"{plan.roles.consumers} {WARPGROUPS[plan.roles.schedule]}",
             "policies": policies_of(plan),
             "partials": (),
