@@ -45,7 +45,7 @@ _PRUNED_ON = 100  # problems
 _DRAWN_SEED, _DRAWN = 1000, 4000  # random problems, whose kinds decide how much a measured one counts
 # What is left of a budget for what follows the measurements, in seconds, and for each candidate.
 _FIT_S, _FIT_EACH_S = 10.0, 0.4
-# Of the measurements, in seconds: compiling a candidate on one processor, and a candidate on a problem (docs/tuning.md).
+# Of the measurements, in seconds: compiling a candidate on one processor, and a candidate on a problem on one GPU (docs/tuning.md).
 _COMPILE_S = 47 * 16 / 40
 _MEASURE_S = (200 - 35 * _COMPILE_S / 16) / 35 / 247
 _LEAST_TRIED = 8
@@ -113,7 +113,8 @@ def tune(
     problems = calls.distinct(distinguishing)
     random.Random(options.settings.seed).shuffle(problems)  # what a budget leaves out is then a random part
     heuristics = Heuristics(found[0].plan, site.device) if options.source == "nvidia" else None
-    tried = compiled_together(_tried(found, problems, calls, machine, options, known, site, heuristics))
+    gpus = max(1, len(toolchain.gpus))
+    tried = compiled_together(_tried(found, problems, calls, machine, gpus, options, known, site, heuristics))
     say(f"{len(found)} legal configurations, {len(tried)} of them to measure on {len(problems)} problems; {site.device}")
     digests = {one.name: database.digest(one.plan) for one in tried}
     left_out = (
@@ -136,30 +137,31 @@ def _tried(
     problems: Sequence[Problem],
     calls: Calls,
     machine: Machine,
+    gpus: int,
     options: Options,
     known: Contents,
     site: Site,
     heuristics: Heuristics | None,
 ) -> list[Candidate]:
-    """The candidates to measure, or those that were. Raises UsageError if none of these candidates was."""
+    """The candidates to measure on so many GPUs, or those that were. Raises UsageError if none of these candidates was."""
     if not options.measure:
         names = {line.name for line in known.lines if line.site == site}
         if not (measured := [one for one in found if one.name in names]):
             raise UsageError("--measured-only: the database has no measurements of candidates of this spec")
         return measured
-    some, most = problems[:_PRUNED_ON], affordable(options, len(problems))
+    some, most = problems[:_PRUNED_ON], affordable(options, len(problems), gpus)
     if heuristics:
         return suggested(heuristics, found, some, most)
     weights = _weights(element_bytes(found[0].plan), some, calls, options)
     return prune(found, [calls.of(problem) for problem in some], machine, most, weights.of)
 
 
-def affordable(options: Options, problems: int) -> int:
-    """How many candidates can be compiled and measured on so many problems within the budget."""
+def affordable(options: Options, problems: int, gpus: int = 1) -> int:
+    """How many candidates can be compiled, and measured on so many problems by so many GPUs, within the budget."""
     if options.budget_s is None:
         return options.tried
     jobs = options.jobs or os.cpu_count() or 1
-    each = _COMPILE_S / jobs + _MEASURE_S * problems + _FIT_EACH_S
+    each = _COMPILE_S / jobs + _MEASURE_S * problems / gpus + _FIT_EACH_S
     return min(options.tried, max(_LEAST_TRIED, int((options.budget_s - _FIT_S) / each)))
 
 

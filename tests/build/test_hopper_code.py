@@ -24,18 +24,20 @@ from tests.support.selection import representatives
 
 pytestmark = pytest.mark.nvcc
 
-# Project and source file -> its wgmma. Each takes nvcc twenty seconds: a cooperative kernel with stream K, one for few
-# rows with boxes brought into L2 ahead, pingpong with two wgmmas in M, one of each other family of types, and two with many slices.
+# Project and source file -> its wgmma. Each takes nvcc twenty seconds: a cooperative kernel with stream K, one for few rows with
+# boxes brought into L2 ahead, pingpong with two wgmmas in M, the same with more sums than fit the registers at launch beside the
+# rest, one of each other family of types, and two with many slices.
 UNITS = {
     ("sm90_gemm_bf16_rules", "large"): "HGMMA",
     ("sm90_gemm_bf16_rules", "small_m"): "HGMMA",
     ("sm90_gemm_bf16_pingpong128", "sm90_gemm_bf16_pingpong128"): "HGMMA",
+    ("sums_160", "sums_160"): "HGMMA",
     ("sm90_gemm_e4m3", "mid"): "QGMMA",
     ("sm90_gemm_s8", "large"): "IGMMA",
     ("pointers_slices", "pointers_slices"): "QGMMA",
     ("operations_240", "operations_240"): "HGMMA",
 }
-_IN_EVERY_RUN = ("sm90_gemm_bf16_rules-small_m", "sm90_gemm_e4m3-mid", "pointers_slices")
+_IN_EVERY_RUN = ("sm90_gemm_bf16_rules-small_m", "sums_160", "sm90_gemm_e4m3-mid", "pointers_slices")
 # As in a project's CMakeLists.txt, and with -v.
 _FLAGS = ("-std=c++17", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "-lineinfo", "-Xptxas=-v", "-arch=sm_90a", "-cubin")
 _OPCODES = {0x1F0: "HGMMA", 0x1F1: "IGMMA", 0x1F3: "QGMMA", 0x1B4: "UTMALDG", 0x1B5: "UTMASTG", 0x1B8: "UTMAPF", 0x044: "STSM"}

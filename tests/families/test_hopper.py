@@ -137,6 +137,25 @@ def test_a_slice_that_tma_cannot_store_is_named_as_the_spec_has_it(operands, maj
     assert planned(document, epilogue=out | {"major": other}).epilogue.major == other
 
 
+def test_slices_are_narrower_where_the_stages_that_are_asked_for_fit_beside_no_others():
+    """128 x 192 x 64 in bf16: a stage has 40,960 B, a slice 64 rows of 64 or 32 columns, of which there are four."""
+    tall = PINGPONG | {"atom": "SM90_64x192x16_F32BF16BF16_SS", "tile": [128, 192, 64], "atoms_layout": [1, 1, 1]}
+    tall |= {"epilogue": {"out": "bf16"}}
+    asked = (planned(tall), planned(tall, stages=4), planned(tall, stages=5))
+    assert [(it.stages, it.epilogue.slice) for it in asked] == [(4, 64), (4, 64), (5, 32)]
+    assert [one.key for one in faults(tall | {"stages": 6})] == [("stages",)]
+    assert planned(PINGPONG, stages=2).epilogue.slice == planned(PINGPONG).epilogue.slice
+
+
+def test_setmaxnreg_gives_a_thread_sums_for_which_there_is_no_room_at_launch():
+    """Only one wgmma must fit the 168 registers at launch: 88 for 176 columns, and 26."""
+    tall = PINGPONG | {"atoms_layout": [1, 1, 1], "epilogue": {"out": "bf16"}}
+    it = planned(tall, atom="SM90_64x176x16_F32BF16BF16_SS", tile=[128, 176, 64])
+    assert it.roles.consumer_registers > 176 > 65536 // it.threads
+    refused = faults(tall | {"atom": "SM90_64x216x16_F32BF16BF16_SS", "tile": [128, 216, 64]})
+    assert any("216 registers per thread for accumulators" in one.what for one in refused if one.key == ("tile",))
+
+
 def test_split_k_gives_every_cta_as_many_slices():
     assert planned(SPLIT).epilogue.slice == 64
     assert planned(SPLIT, split_k=8).epilogue.slice == 32, "four slices of 64 columns are not enough for eight CTAs"

@@ -183,7 +183,7 @@ RULES = {
         LARGE,
         {"atoms_layout": [3, 1, 1], "tile": [192, 256, 64]},
         ("tile",),
-        "exceed the 128 of a thread",
+        "one 64x256x16 wgmma needs 154 registers of a thread at launch, and each of 512 threads has 128",
         "tile",
         {},
     ),

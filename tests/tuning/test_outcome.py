@@ -251,6 +251,7 @@ def test_fewer_candidates_are_tried_where_the_budget_is_short():
     some = [affordable(replace(of, budget_s=seconds), 250) for seconds in (60, 150, 300, 480)]
     assert some == sorted(some) and some[0] >= 8 and 70 < some[-1] < 100 and some[1] < 40
     assert affordable(replace(of, budget_s=300), 125) > some[2] > affordable(replace(of, budget_s=300, jobs=2), 250)
+    assert affordable(replace(of, budget_s=300), 250, gpus=2) == affordable(replace(of, budget_s=300), 125)
 
 
 def test_the_database_knows_where_most_was_measured(tmp_path):

@@ -18,6 +18,7 @@ ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
 EPILOGUE_BUFFERS = 2
 EPILOGUE_ROWS = 64  # of a wgmma, which one warpgroup holds
+LEAST_LINE_BYTES = 64  # of a row of a slice that is narrower so that more stages fit
 SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
 BARRIER_BYTES = 1024
 MOST_DEFAULT_STAGES = 12
@@ -142,7 +143,7 @@ def role_registers(spec: Spec, mma: TiledMma) -> tuple[int, int, int]:
 
 
 def launch_registers(spec: Spec, mma: TiledMma) -> int:
-    """Per thread at launch, before setmaxnreg; one wgmma must fit, or ptxas fails (C7602)."""
+    """Per thread at launch, before setmaxnreg; wgmma_registers must fit, or ptxas fails (C7602)."""
     each = budgets.REGISTERS_PER_SM // (spec.ctas_per_sm or 1) // threads(spec, mma)
     return min(each, budgets.REGISTERS_PER_THREAD) // 8 * 8
 
@@ -158,9 +159,13 @@ def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, i
 def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
     """Do a consumer's registers suffice, and those at launch for one wgmma?"""
     accumulators, fragments = registers(spec, atom, mma, tile)
-    sums = partial_registers(spec, atom, mma, tile) or accumulators
     needed = accumulators + fragments + REGISTERS_BESIDES
-    return needed <= role_registers(spec, mma)[2] and sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma)
+    return needed <= role_registers(spec, mma)[2] and wgmma_registers(atom) <= launch_registers(spec, mma)
+
+
+def wgmma_registers(atom: Atom) -> int:
+    """Those of a thread that ptxas wants at launch for one wgmma; others can be added to a thread by setmaxnreg."""
+    return atom.m * atom.n * atom.type_d.bits // 32 // WARPGROUP + REGISTERS_OF_WGMMA
 
 
 # --- Operands --------------------------------------------------------------------------------------------------------
@@ -225,18 +230,28 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 
 
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
-    """Columns of D that a warpgroup stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K."""
+    """Columns of D that a warpgroup stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K. Half
+    as many if the stages that the spec asks for fit beside these only: storing then takes longer."""
     out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
     pair = 2 if halves_columns(spec.epilogue) else 1
     columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
     while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
         columns //= 2
-    return columns
+    half = columns // 2
+    if not spec.stages or half // pair * out.bytes < LEAST_LINE_BYTES:
+        return columns
+    a, b = (operand(letter, spec, atom, tile) for letter in "AB")
+    fit, fit_beside_half = (most_stages(spec, mma, a, b, _epilogue(spec, atom, mma, one)) for one in (columns, half))
+    return half if fit < spec.stages <= fit_beside_half else columns
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     """Slices stored by TMA, two buffers per warpgroup."""
-    out, columns = rules.out_type(spec, atom), slice_n(spec, atom, mma, tile)
+    return _epilogue(spec, atom, mma, slice_n(spec, atom, mma, tile))
+
+
+def _epilogue(spec: Spec, atom: Atom, mma: TiledMma, columns: int) -> Epilogue:
+    out = rules.out_type(spec, atom)
     scalar = budgets.scalar_type(atom, out)
     found = operations(spec.epilogue, out, scalar)
     slice_bytes = EPILOGUE_ROWS * columns // columns_of_element(found) * out.bytes

@@ -169,16 +169,18 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
         return
     accumulators, fragments = decisions.registers(spec, atom, mma, tile)
     usable = decisions.role_registers(spec, mma)[2]
-    if accumulators + fragments + decisions.REGISTERS_BESIDES <= usable:
-        usable = decisions.launch_registers(spec, mma)
-    kept = (
-        f"{accumulators} registers per thread for accumulators"
-        + (" and their partial sums" if decisions.promoted(spec) or spec.weights else "")
-        + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
-    )
-    what = (
-        f"{kept} and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
-    )
+    if accumulators + fragments + decisions.REGISTERS_BESIDES > usable:
+        what = (
+            f"{accumulators} registers per thread for accumulators"
+            + (" and their partial sums" if decisions.promoted(spec) or spec.weights else "")
+            + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
+            + f" and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
+        )
+    else:
+        what = (
+            f"one {atom.m}x{atom.n}x{atom.k} wgmma needs {decisions.wgmma_registers(atom)} registers of a thread at launch, and "
+            f"each of {decisions.threads(spec, mma)} threads has {decisions.launch_registers(spec, mma)}"
+        )
     if fit(spec.model_copy(update={"ctas_per_sm": 1})):
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec, fit))
     else:
