@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,9 @@ class Contents:
 
 
 def digest(plan: GemmPlan) -> str:
-    """Of the code of a kernel: everything that is compiled for it."""
-    found = hashlib.sha256()
+    """Of the code of a kernel: everything that is compiled for it, except the spec's digest in its description, since a kernel is
+    the same whatever coefficients or problems the spec had."""
+    plan, found = replace(plan, spec_sha=""), hashlib.sha256()
     if plan.scheduler.several_widths:  # set at launch, as then the cluster is
         columns = plan.scheduler.widths or plan.scheduler.tile_n
         found.update(f"{plan.scheduler.cluster} {columns}\0".encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import islice, takewhile
 
 import pytest
@@ -10,6 +11,8 @@ from mmagen.core.errors import UsageError
 from mmagen.families import plan
 from mmagen.generate.render import render
 from mmagen.plan.cost import Call
+from mmagen.plan.plans import GemmPlan
+from mmagen.spec.cost import Cost
 from mmagen.spec.load import load
 from mmagen.tuning import database
 from mmagen.tuning.candidates import candidates, guess, library_of, prune
@@ -33,6 +36,19 @@ def test_a_kernel_is_known_by_its_code():
     first, *rest = islice(candidates(load(SPEC, "it.yaml").spec), 20)
     assert database.digest(first.plan) == database.digest(first.plan)
     assert len({database.digest(one.plan) for one in (first, *rest)}) == 20
+
+
+def test_a_kernel_is_the_same_with_other_coefficients_and_problems():
+    def first(launch_us: float, problem: list[int]) -> GemmPlan:
+        cost = {name: 1 for name, field in Cost.model_fields.items() if field.is_required()} | {"launch_us": launch_us}
+        configs = [{"name": f"of_{rows}", "tile": [rows, 128, 64], "cost": cost} for rows in (64, 128)]
+        text = SPEC + "".join(f"{key}: {json.dumps(it)}\n" for key, it in {"problems": [problem], "configs": configs}.items())
+        return next(candidates(load(text, "it.yaml").spec)).plan
+
+    plans = [first(2.0, [64, 128, 64]), first(3.0, [64, 128, 4096])]
+    assert plans[0].spec_sha != plans[1].spec_sha and database.digest(plans[0]) == database.digest(plans[1])
+    wider = next(candidates(load(SPEC.replace("[64, 128, 64]", "[128, 128, 64]"), "it.yaml").spec)).plan
+    assert database.digest(wider) != database.digest(plans[0])
 
 
 def calls_of(found, count: int) -> list[Call]:
