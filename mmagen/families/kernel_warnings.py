@@ -112,7 +112,7 @@ def _spills(plan: GemmPlan) -> Iterator[str]:
 
 
 def _registers(plan: GemmPlan) -> tuple[int, int]:
-    """(needed by a thread, available to it). Rules refuse a wgmma kernel that needs more."""
+    """(needed by a thread, available to it). Rules limit those of wgmma kernels."""
     most = min(budgets.REGISTERS_PER_THREAD, budgets.REGISTERS_PER_SM // (plan.threads * plan.ctas_per_sm) // 8 * 8)
     if not all(one.smem_copy for one in plan.operands):
         return 0, most

@@ -135,7 +135,7 @@ def _of_its_problem(want: Wanted, atom: Atom) -> list[tuple[Mapping[str, Any], G
 
 
 def _spills(plan: GemmPlan) -> bool:
-    """Would ptxas keep some of the sums and of two k blocks of fragments in memory? Rules refuse such a wgmma kernel."""
+    """Would ptxas keep some of the sums and of two k blocks of fragments in memory? Rules limit the registers of wgmma kernels."""
     if not all(one.smem_copy for one in plan.operands):
         return False
     most = min(budgets.REGISTERS_PER_THREAD, budgets.REGISTERS_PER_SM // (plan.threads * plan.ctas_per_sm))

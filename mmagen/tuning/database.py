@@ -61,8 +61,8 @@ class Contents:
 
 
 def digest(plan: GemmPlan) -> str:
-    """Of the code of a kernel: everything that is compiled for it, except the spec's digest in its description, since a kernel is
-    the same whatever coefficients or problems the spec had."""
+    """Of everything that is compiled for a kernel, without the spec's digest, so that other problems, or coefficients that are not
+    in its code, do not change it."""
     plan, found = replace(plan, spec_sha=""), hashlib.sha256()
     if plan.scheduler.several_widths:  # set at launch, as then the cluster is
         columns = plan.scheduler.widths or plan.scheduler.tile_n

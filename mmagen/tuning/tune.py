@@ -143,7 +143,8 @@ def _tried(
     site: Site,
     heuristics: Heuristics | None,
 ) -> list[Candidate]:
-    """The candidates to measure on so many GPUs, or those that were. Raises UsageError if none of these candidates was."""
+    """The candidates to measure on `gpus` GPUs; without `options.measure`, those that the database has. Raises UsageError if it has
+    none."""
     if not options.measure:
         names = {line.name for line in known.lines if line.site == site}
         if not (measured := [one for one in found if one.name in names]):
@@ -157,7 +158,7 @@ def _tried(
 
 
 def affordable(options: Options, problems: int, gpus: int = 1) -> int:
-    """How many candidates can be compiled, and measured on so many problems by so many GPUs, within the budget."""
+    """How many candidates can be compiled, and measured on `problems` problems with `gpus` GPUs, within the budget."""
     if options.budget_s is None:
         return options.tried
     jobs = options.jobs or os.cpu_count() or 1

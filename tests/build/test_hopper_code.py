@@ -25,8 +25,8 @@ from tests.support.selection import representatives
 pytestmark = pytest.mark.nvcc
 
 # Project and source file -> its wgmma. Each takes nvcc twenty seconds: a cooperative kernel with stream K, one for few rows with
-# boxes brought into L2 ahead, pingpong with two wgmmas in M, the same with more sums than fit the registers at launch beside the
-# rest, one of each other family of types, and two with many slices.
+# boxes brought into L2 ahead, pingpong with two wgmmas in M, the same with more accumulators than fit the registers at launch,
+# one of each other family of types, and two with many slices.
 UNITS = {
     ("sm90_gemm_bf16_rules", "large"): "HGMMA",
     ("sm90_gemm_bf16_rules", "small_m"): "HGMMA",

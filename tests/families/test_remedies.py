@@ -134,7 +134,7 @@ def test_specs_with_many_faults_are_mended_in_one_step(name):
         (WGMMA | {"schedule": "ping_pong"}, {"schedule": "pingpong", "atoms_layout": [1, 1, 1]}),
         (WGMMA | {"cluster": [8, 4]}, {"cluster": [4, 4]}),
         (MMA | {"ctas_per_sm": 8, "tile": [128, 64, 64]}, {"ctas_per_sm": 3}),
-        (INTEGERS | {"schedule": "pingpong", "stages": 38}, {"stages": ABSENT, "tile": [64, 384, 192]}),
+        (INTEGERS | {"schedule": "pingpong", "stages": 38}, {"stages": ABSENT, "tile": [64, 384, 224]}),
         (
             MMA | {"tile": [64, 64, 64], "stages": 2, "configs": [FIRST | {"ctas_per_sm": 12}, LAST | {"ctas_per_sm": 12}]},
             {"configs": [FIRST | {"ctas_per_sm": 4}, LAST | {"ctas_per_sm": 4}]},

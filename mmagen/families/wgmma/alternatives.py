@@ -13,7 +13,7 @@ USUAL = (16, 32, 64, 96, 128, 192, 256)  # widths
 # Widths between them fit a tile to an extent of D a little above a multiple of a usual width, and save a partial last wave.
 EVERY = (*range(16, 64, 8), *range(64, 257, 16), 72, 88, 104, 120)
 _WIDEST_SWAPPED = 192
-_WIDEST_OF_128_ROWS = 192  # of a warpgroup that has two wgmmas along M: accumulators take as many registers of a thread
+_WIDEST_OF_128_ROWS = 192  # columns, where a warpgroup has 128 rows: a thread then has one f32 accumulator per column
 _WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 # Columns of a tile, and how many of them its calls may compute instead: cuBLASLt has kernels for most of these widths. Down to
@@ -23,7 +23,7 @@ NARROWER = {
     96: tuple(range(56, 96, 8)),
     128: tuple(range(72, 128, 8)),
     160: tuple(range(112, 160, 8)),
-    192: tuple(range(136, 192, 8)),
+    192: tuple(range(128, 192, 8)),
     256: tuple(range(176, 256, 16)),
 }
 # The more CTAs share operands, the less each loads, which counts where rows do not begin at multiples of 32 bytes. Fewer CTAs run

@@ -18,7 +18,8 @@ ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
 EPILOGUE_BUFFERS = 2
 EPILOGUE_ROWS = 64  # of a wgmma, which one warpgroup holds
-LEAST_LINE_BYTES = 64  # of a row of a slice that is narrower so that more stages fit
+LEAST_LINE_BYTES = 64  # of a row of D in a slice, below which slices are not halved
+LEAST_SLICE = 16  # columns of a D with M contiguous, likewise
 SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
 BARRIER_BYTES = 1024
 MOST_DEFAULT_STAGES = 12
@@ -28,6 +29,9 @@ MOST_REGISTERS = 240
 ENOUGH_REGISTERS = 232
 # Addresses, descriptors, loop state and the epilogue's temporaries: an estimate, on the low side of what ptxas needs.
 REGISTERS_BESIDES = 30
+# The same where the accumulators do not fit the registers at launch. 192 of 232 compile with nvcc 13.0, with few spills; 200
+# spill a kilobyte.
+REGISTERS_BESIDES_MANY = 40
 # What ptxas wants at launch beside the sums of one wgmma (seen with nvcc 13.0: 128 sums, "154 or higher").
 REGISTERS_OF_WGMMA = 26
 MOST_CLUSTER_CTAS = 16  # of sm_90; more than 8 need cudaFuncAttributeNonPortableClusterSizeAllowed
@@ -157,14 +161,20 @@ def registers(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, i
 
 
 def registers_fit(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> bool:
-    """Do a consumer's registers suffice, and those at launch for one wgmma?"""
+    """Do the accumulators fit a consumer's registers, and one wgmma the registers at launch?"""
     accumulators, fragments = registers(spec, atom, mma, tile)
-    needed = accumulators + fragments + REGISTERS_BESIDES
+    needed = accumulators + fragments + registers_besides(spec, atom, mma, tile)
     return needed <= role_registers(spec, mma)[2] and wgmma_registers(atom) <= launch_registers(spec, mma)
 
 
+def registers_besides(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
+    """About how many registers a thread needs beside accumulators and fragments."""
+    sums = partial_registers(spec, atom, mma, tile) or registers(spec, atom, mma, tile)[0]
+    return REGISTERS_BESIDES if sums + REGISTERS_OF_WGMMA <= launch_registers(spec, mma) else REGISTERS_BESIDES_MANY
+
+
 def wgmma_registers(atom: Atom) -> int:
-    """Those of a thread that ptxas wants at launch for one wgmma; others can be added to a thread by setmaxnreg."""
+    """Registers per thread that ptxas requires at launch for one wgmma; setmaxnreg can add those for further accumulators."""
     return atom.m * atom.n * atom.type_d.bits // 32 // WARPGROUP + REGISTERS_OF_WGMMA
 
 
@@ -231,18 +241,18 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
     """Columns of D that a warpgroup stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K. Half
-    as many if the stages that the spec asks for fit beside these only: storing then takes longer."""
+    as many if the spec's stages, or two, fit only then; D takes longer to store in narrower slices."""
     out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
     pair = 2 if halves_columns(spec.epilogue) else 1
     columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
     while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
         columns //= 2
-    half = columns // 2
-    if not spec.stages or half // pair * out.bytes < LEAST_LINE_BYTES:
+    half, wanted = columns // 2, spec.stages or 2
+    if half // pair * out.bytes < LEAST_LINE_BYTES if spec.epilogue.major == "N" else half < LEAST_SLICE:
         return columns
     a, b = (operand(letter, spec, atom, tile) for letter in "AB")
     fit, fit_beside_half = (most_stages(spec, mma, a, b, _epilogue(spec, atom, mma, one)) for one in (columns, half))
-    return half if fit < spec.stages <= fit_beside_half else columns
+    return half if fit < wanted <= fit_beside_half else columns
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:

@@ -168,31 +168,37 @@ def _registers(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> I
     if fit(spec):
         return
     accumulators, fragments = decisions.registers(spec, atom, mma, tile)
-    usable = decisions.role_registers(spec, mma)[2]
-    if accumulators + fragments + decisions.REGISTERS_BESIDES > usable:
+    _, moved, usable = decisions.role_registers(spec, mma)
+    besides = decisions.registers_besides(spec, atom, mma, tile)
+    of_wgmma, at_launch = decisions.wgmma_registers(atom), decisions.launch_registers(spec, mma)
+    if moved and of_wgmma > at_launch:
+        remedy = "an atom with a smaller N, or fewer warpgroups"
+        what = (
+            f"one {atom.m}x{atom.n}x{atom.k} wgmma needs {of_wgmma} registers per thread at launch, before setmaxnreg, but the "
+            f"{decisions.threads(spec, mma) * (spec.ctas_per_sm or 1)} threads of an SM have {at_launch} each"
+        )
+    else:
+        remedy = "make M x N smaller, or spread it over more warpgroups"
         what = (
             f"{accumulators} registers per thread for accumulators"
             + (" and their partial sums" if decisions.promoted(spec) or spec.weights else "")
             + (f", {fragments} for {atom.in_registers_of_a}" if fragments else "")
-            + f" and about {decisions.REGISTERS_BESIDES} for the rest exceed the {usable} of a thread in a consumer warpgroup"
-        )
-    else:
-        what = (
-            f"one {atom.m}x{atom.n}x{atom.k} wgmma needs {decisions.wgmma_registers(atom)} registers of a thread at launch, and "
-            f"each of {decisions.threads(spec, mma)} threads has {decisions.launch_registers(spec, mma)}"
+            + f" and about {besides} for the rest exceed the {usable} of a thread in a consumer warpgroup"
         )
     if fit(spec.model_copy(update={"ctas_per_sm": 1})):
         yield Breach(("ctas_per_sm",), what, "lower ctas_per_sm", _fewer_ctas(spec, fit))
     else:
-        yield Breach(
-            ("tile",), what, "make M x N smaller, or spread it over more warpgroups", smaller_tiles(spec, atom, mma, tile)
-        )
+        yield Breach(("tile",), what, remedy, smaller_tiles(spec, atom, mma, tile))
 
 
 def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterator[Breach]:
     a, b = (decisions.operand(letter, spec, atom, tile) for letter in "AB")
     staged = decisions.epilogue(spec, atom, mma, tile)
     most, each = decisions.most_stages(spec, mma, a, b, staged), decisions.smem_share(spec)
+
+    def two_stages_fit(changed: Spec) -> bool:
+        return decisions.most_stages(changed, mma, a, b, decisions.epilogue(changed, atom, mma, tile)) >= 2
+
     has = f"the maximum per CTA is {each:,} B" + (
         f" with {spec.ctas_per_sm} CTAs per SM" if (spec.ctas_per_sm or 1) > 1 else ""
     )
@@ -204,10 +210,13 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
             "make the tile smaller" + (", or lower ctas_per_sm" if spec.ctas_per_sm else ""),
             chain(
                 smaller_tiles(spec, atom, mma, tile),
-                _fewer_ctas(spec, lambda changed: decisions.most_stages(changed, mma, a, b, staged) >= 2),
+                _fewer_ctas(spec, two_stages_fit),
             ),
         )
     elif spec.stages and spec.stages > most:
+        # Narrower slices of the epilogue may leave room for more.
+        staged = decisions.epilogue(spec.model_copy(update={"stages": most + 1}), atom, mma, tile)
+        most = max(most, decisions.most_stages(spec, mma, a, b, staged))
         need = f"{spec.stages} need {decisions.smem_bytes(spec, mma, spec.stages, a, b, staged):,} B of shared memory, {has}"
         if decisions.smem_bytes(spec, mma, spec.stages, a, b, staged) <= each:
             need = f"{spec.stages} need two mbarriers each, and there is room for those of {most}"
