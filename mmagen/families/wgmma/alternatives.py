@@ -14,6 +14,7 @@ USUAL = (16, 32, 64, 96, 128, 192, 256)  # widths
 EVERY = (*range(16, 64, 8), *range(64, 257, 16), 72, 88, 104, 120)
 _WIDEST_SWAPPED = 192
 _WIDEST_OF_128_ROWS = 192  # columns, where a warpgroup has 128 rows: a thread then has one f32 accumulator per column
+_WIDEST_OF_192_ROWS = 112  # 168 accumulators
 _WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 # Columns of a tile, and how many of them its calls may compute instead: cuBLASLt has kernels for most of these widths. Down to
@@ -90,6 +91,8 @@ def _shapes(columns: int) -> Iterator[tuple[int, int, str]]:
     if columns <= _WIDEST_OF_128_ROWS:
         yield 128, 1, "pingpong"
         yield 256, 2, "cooperative"
+    if 64 <= columns <= _WIDEST_OF_192_ROWS:
+        yield 192, 1, "pingpong"
     if 128 <= columns <= 192:  # three warpgroups leave 128 registers for a thread
         yield 192, 3, "cooperative"
 
