@@ -37,7 +37,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 
 # What every build imports before it begins, and the most processor seconds that this takes on a machine that is fast enough: a
-# build of one spec takes 2.6 to 3.6 times as long.
+# build of one spec takes 2.6 to 3.6 times as long once its caches are full.
 _LIBRARIES = "import click, jinja2, pydantic, yaml; pydantic.BaseModel"
 _LIBRARIES_SECONDS = 0.1
 

@@ -137,7 +137,7 @@ def test_a_slice_that_tma_cannot_store_is_named_as_the_spec_has_it(operands, maj
     assert planned(document, epilogue=out | {"major": other}).epilogue.major == other
 
 
-def test_slices_are_narrower_where_the_stages_that_are_asked_for_fit_beside_no_others():
+def test_slices_are_halved_where_the_stages_of_the_spec_fit_only_then():
     """128 x 192 x 64 in bf16: a stage has 40,960 B, a slice 64 rows of 64 or 32 columns, of which there are four."""
     tall = PINGPONG | {"atom": "SM90_64x192x16_F32BF16BF16_SS", "tile": [128, 192, 64], "atoms_layout": [1, 1, 1]}
     tall |= {"epilogue": {"out": "bf16"}}
@@ -156,7 +156,7 @@ def test_slices_are_narrower_where_the_stages_that_are_asked_for_fit_beside_no_o
     assert (it.stages, it.epilogue.slice) == (2, 32), "with slices of 64 columns a second stage does not fit"
 
 
-def test_setmaxnreg_gives_a_thread_sums_for_which_there_is_no_room_at_launch():
+def test_accumulators_may_exceed_the_registers_at_launch():
     """Only one wgmma must fit the 168 registers at launch: 88 for 176 columns, and 26."""
     tall = PINGPONG | {"atoms_layout": [1, 1, 1], "epilogue": {"out": "bf16"}}
     it = planned(tall, atom="SM90_64x176x16_F32BF16BF16_SS", tile=[128, 176, 64])

@@ -20,6 +20,7 @@ from mmagen.plan.devices import DEVICES
 from mmagen.plan.model import Operand
 from mmagen.plan.plans import GemmPlan, ProductPlan
 from mmagen.spec.load import load
+from tests.support.mutations import ODD
 
 # A peak has no tile, and so none of these numbers.
 SPECS = [
@@ -127,6 +128,11 @@ def test_conflicts_are_reported_by_their_ways():
 def test_a_micro_kernel_loads_the_whole_tile():
     _, text = reported("micro_sliced_k")
     assert "A and B of the whole tile" in text and "copy, wide" not in text
+
+
+def test_registers_beside_the_accumulators_are_those_that_the_rule_counts():
+    path = ODD / "sums_160.yaml"
+    assert "160 of 232 at 1 x 384 threads per SM; excluding about 40" in inspect(plan(load(path.read_bytes(), path.name).spec))
 
 
 def test_the_large_wgmma_tile_in_full():

@@ -29,8 +29,8 @@ MOST_REGISTERS = 240
 ENOUGH_REGISTERS = 232
 # Addresses, descriptors, loop state and the epilogue's temporaries: an estimate, on the low side of what ptxas needs.
 REGISTERS_BESIDES = 30
-# The same where the accumulators do not fit the registers at launch. 192 of 232 compile with nvcc 13.0, with few spills; 200
-# spill a kilobyte.
+# The same where accumulators and REGISTERS_OF_WGMMA exceed the registers at launch. Of the 232 registers of a consumer, 192
+# accumulators leave 40: with nvcc 13.0 kernels spill little, and more than a kilobyte with 200 accumulators.
 REGISTERS_BESIDES_MANY = 40
 # What ptxas wants at launch beside the sums of one wgmma (seen with nvcc 13.0: 128 sums, "154 or higher").
 REGISTERS_OF_WGMMA = 26
@@ -247,12 +247,15 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
     columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
     while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
         columns //= 2
-    half, wanted = columns // 2, spec.stages or 2
-    if half // pair * out.bytes < LEAST_LINE_BYTES if spec.epilogue.major == "N" else half < LEAST_SLICE:
+    half, least = columns // 2, LEAST_LINE_BYTES * pair // out.bytes if spec.epilogue.major == "N" else LEAST_SLICE
+    if half < least:
         return columns
     a, b = (operand(letter, spec, atom, tile) for letter in "AB")
-    fit, fit_beside_half = (most_stages(spec, mma, a, b, _epilogue(spec, atom, mma, one)) for one in (columns, half))
-    return half if fit < wanted <= fit_beside_half else columns
+
+    def suffices(slice_columns: int) -> bool:
+        return most_stages(spec, mma, a, b, _epilogue(spec, atom, mma, slice_columns)) >= (spec.stages or 2)
+
+    return columns if suffices(columns) or not suffices(half) else half
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:

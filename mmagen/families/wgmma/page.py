@@ -201,11 +201,12 @@ def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
     if plan.fragment_registers:
         of_what = "A" if plan.atom.a_in_registers else "A's metadata"
         rows.append(("fragments", f"{plan.fragment_registers}, one {'chunk' if weights else 'k tile'} of {of_what}"))
+    besides = decisions.registers_besides(plan.spec, plan.atom, plan.tiled_mma, plan.tile)
     rows.append(
         (
             "together",
             f"{sums + plan.fragment_registers} of {roles.usable_registers} at {plan.ctas_per_sm} x "
-            f"{plan.threads} threads per SM; excluding about {decisions.REGISTERS_BESIDES} for addresses and loop state",
+            f"{plan.threads} threads per SM; excluding about {besides} for addresses and loop state",
         )
     )
     if roles.consumer_registers:
