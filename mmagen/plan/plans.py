@@ -258,6 +258,11 @@ class GemmPlan(ProductPlan):
         return self.mainloop.stages
 
     @property
+    def most_stages(self) -> int:
+        """Those of the launch that has the most."""
+        return self.stages
+
+    @property
     def chosen(self) -> dict[str, str]:
         scheduler = self.scheduler
         return {

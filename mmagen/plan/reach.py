@@ -53,7 +53,7 @@ class Paths:
         scheduler = plan.scheduler
         return cls(
             tile=plan.tile_of_d,
-            stages=plan.stages,
+            stages=plan.most_stages,
             operands=frozenset(plan.majors[:2]),
             result=plan.majors[2],
             vector=_VECTOR_BYTES // smallest,

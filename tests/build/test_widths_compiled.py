@@ -4,11 +4,12 @@ time and `mmagen inspect` expect, seen in its grids."""
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 
+from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan.cost import Call, KernelShape
-from mmagen.plan.plans import GemmPlan
 from mmagen.spec.model import Problem
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
@@ -17,12 +18,15 @@ from mmagen.verify.emulated.task import Task
 
 pytestmark = pytest.mark.nvcc
 
+# Of `tile_n` and `stages` in the parameters of a kernel (Sm90TmaLoad::Params): behind five tensor maps of 128 bytes and ten words.
+_WIDTH_AND_STAGES = 5 * 128 + 10 * 4
+
 
 def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
-    """As many clusters run at once as there are whole tiles, or some more: all are computed in one wave, and the grid has a cluster
-    for each. K is one k tile, of which no parts go through a workspace."""
+    """And so are its stages. As many clusters run at once as there are whole tiles, or some more: all are computed in one wave, and
+    the grid has a cluster for each. K is one k tile, of which no parts go through a workspace."""
     it = compiled("tile_n")
-    assert isinstance(it.plan, GemmPlan)
+    assert isinstance(it.plan, WgmmaGemmPlan)
     dice = random.Random(5)
     widths: set[tuple[str, int]] = set()
     configs = [config for config in it.plan.configs if config.plan.scheduler.widths]
@@ -40,5 +44,7 @@ def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
             tiles = [-(-problem.shape[i] // (tile[i] * kernel.cluster[i])) for i in range(2)]
             expected = tiles[0] * tiles[1] * problem.batch
             assert launched.grid[0] * launched.grid[1] * launched.grid[2] == expected * x * y * z, (config.name, problem, tile)
-            widths.add((config.name, tile[kernel.along]))
+            width, stages = struct.unpack_from("ii", launched.params, _WIDTH_AND_STAGES)
+            assert width == tile[kernel.along] and stages == config.plan.stages_of(width), (config.name, problem, stages)
+            widths.add((config.name, width))
     assert len(widths) > 2 * len(configs), "each launch has computed several widths"

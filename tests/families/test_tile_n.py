@@ -313,3 +313,31 @@ def test_tune_names_kernels_whose_wgmmas_ptxas_serializes():
     )
     printed = "\n".join((line.format("11ping_64x64c"), "ptxas info    : Used 168 registers", line.format("4coop")))
     assert serialized(printed, ["ping_64x64", "ping_64x64c", "coop", "op"]) == ["ping_64x64c", "coop"]
+
+
+def test_fewer_columns_have_more_stages():
+    """A stage of a narrower tile is smaller. What the header computes at launch (sm90_stages.cuh), tests/build compares."""
+    several, whole = planned(text("2x1n[80,96,112]")).configs[0].plan, planned(text("2x1 1x1")).configs[0].plan
+    assert [several.stages_of(n) for n in (80, 96, 112, 128)] == [8, 7, 7, 6] and several.most_stages == 8
+    ring = several.mainloop.ring_bytes
+    for atom in several.launched_atoms:
+        stage = (several.tile[0] + atom.n) * 64 * 2
+        assert several.stages_of(atom.n) == ring // stage
+    assert ring + several.epilogue.smem_bytes + 1024 == several.smem_bytes <= several.smem_limit
+    assert several.epilogue.slice * 2 == whole.epilogue.slice, "narrower slices leave more for stages"
+    assert (whole.mainloop.ring_bytes, whole.most_stages, whole.stages) == (0, whole.stages, 6)
+    code = render(planned(text("2x1n[80,96,112]")))["include/lib/tile.cuh"].decode()
+    assert "kStages = 8;" in code and f"kRingBytes = {ring};" in code
+    assert "6 of 128 columns; 7 of 96, 112 columns; 8 of 80 columns" in str(dict(sections(several)))
+
+
+def test_stages_of_the_spec_are_those_of_whole_tiles():
+    few = planned(text("2x1n[64,96]").replace("schedule:", "stages: 3, schedule:")).configs[0].plan
+    assert few.mainloop.ring_bytes == 3 * (128 + 128) * 64 * 2
+    assert [few.stages_of(n) for n in (64, 96, 128)] == [4, 3, 3]
+
+
+def test_several_panels_have_stages_of_whole_tiles():
+    """A second panel of K begins behind all lines of the first."""
+    deep = planned(text("2x1n[64,96]", tile="[128, 128, 128]")).configs[0].plan
+    assert {deep.stages_of(n) for n in (64, 96, 128)} == {3}

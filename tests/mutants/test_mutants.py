@@ -164,7 +164,7 @@ def test_the_specs_have_every_decision_that_some_spec_has():
 
 def test_an_edit_of_a_device_function_leaves_the_host_code_as_it_is():
     drawn = {mutant.line: mutant for mutant in mutants()["sm90_pipeline.cuh"]}
-    assert all(mutant.on_device for mutant in drawn.values() if mutant.line > 20)
+    assert all(mutant.on_device for mutant in drawn.values() if mutant.line > 30)
     assert not any(mutant.on_device for mutant in mutants()["status.cuh"])
     both = mutants()["linear_combination.cuh"]  # called by host and device
     assert any(mutant.on_device for mutant in both) and not all(mutant.on_device for mutant in both)

@@ -53,9 +53,9 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "phase_that_stays_after_three_rounds",
         "sm90_gemm_bf16_tn",
         "sm90_pipeline",
-        "  uint32_t phase = 0;\n\n  CUTE_DEVICE void operator++() {\n    if (++stage == kStages) {\n"
+        "  uint32_t phase = 0;\n\n  CUTE_DEVICE void operator++() {\n    if (++stage == this->stages()) {\n"
         "      stage = 0;\n      phase ^= 1;",
-        "  uint32_t phase = 0;\n  int rounds = 0;\n\n  CUTE_DEVICE void operator++() {\n    if (++stage == kStages) {\n"
+        "  uint32_t phase = 0;\n  int rounds = 0;\n\n  CUTE_DEVICE void operator++() {\n    if (++stage == this->stages()) {\n"
         "      stage = 0;\n      phase ^= ++rounds != 3;",
         "producer and consumers wait for the wrong phases after three rounds of the stages",
     ),

@@ -34,8 +34,8 @@ FAULTS = (
         "reach_stages_wrap_once_at_most",
         "sm90_gemm_bf16_pingpong",
         "sm90_pipeline",
-        "phase ^= (to / kStages) & 1;",
-        "phase ^= to >= kStages;",
+        "phase ^= (to / all) & 1;",
+        "phase ^= to >= all;",
         "the parity is wrong after a tile of the other warpgroup that takes two rounds of the stages",
     ),
     (

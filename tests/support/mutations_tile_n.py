@@ -10,6 +10,14 @@ _SPEC = "tile_n"
 # Of the host's code: the whole project is compiled for them.
 HOST_FAULTS = (
     (
+        "as_many_stages_as_the_narrowest",
+        _SPEC,
+        "sm90_stages",
+        "return fit < Config::kStages ? fit : Config::kStages;",
+        "return Config::kStages;",
+        "the last stages lie behind the ring, in the slices of the epilogue",
+    ),
+    (
         "grid_of_whole_tiles",
         _SPEC,
         "sm90_cluster",
@@ -27,6 +35,22 @@ HOST_FAULTS = (
     ),
 )
 FAULTS = (
+    (
+        "next_stage_of_whole_tiles",
+        _SPEC,
+        "sm90_mainloop_tile_n",
+        "Sm90Stages<Config>::elements_b(kColumns) *",
+        "Sm90Stages<Config>::elements_b(Config::kTileN) *",
+        "wgmma reads columns of B from where a stage of a whole tile would begin",
+    ),
+    (
+        "first_stage_behind_those_of_the_narrowest",
+        _SPEC,
+        "sm90_stages",
+        "ring + params.stages * kBytesA)",
+        "ring + Config::kStages * kBytesA)",
+        "the last stages of B lie behind the ring, in the slices of the epilogue",
+    ),
     (
         "first_column_of_whole_tiles",
         _SPEC,
@@ -55,8 +79,8 @@ FAULTS = (
         "another_width",
         _SPEC,
         "sm90_mainloop_tile_n",
-        "tile_n == Sm90NarrowStageMma<Op, StageMma>::kColumns",
-        "tile_n + 8 >= Sm90NarrowStageMma<Op, StageMma>::kColumns && tile_n != Config::kTileN",
+        "tile_n == Sm90NarrowStageMma<Config, Op, StageMma>::kColumns",
+        "tile_n + 8 >= Sm90NarrowStageMma<Config, Op, StageMma>::kColumns && tile_n != Config::kTileN",
         "another wgmma is taken than that of the launch",
     ),
     (

@@ -242,13 +242,8 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
     """Columns of D that a warpgroup stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K. Half
     as many if the spec's stages, or two, fit only then; D takes longer to store in narrower slices."""
-    out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
-    pair = 2 if halves_columns(spec.epilogue) else 1
-    columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
-    while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
-        columns //= 2
-    half, least = columns // 2, LEAST_LINE_BYTES * pair // out.bytes if spec.epilogue.major == "N" else LEAST_SLICE
-    if half < least:
+    columns, half = _slices(spec, atom, mma, tile)
+    if not half:
         return columns
     a, b = (operand(letter, spec, atom, tile) for letter in "AB")
 
@@ -258,9 +253,27 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
     return columns if suffices(columns) or not suffices(half) else half
 
 
+def _slices(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
+    """Columns of a slice, and half as many; 0 in place of the half if its rows would be too short."""
+    out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
+    pair = 2 if halves_columns(spec.epilogue) else 1
+    columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
+    while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
+        columns //= 2
+    half, least = columns // 2, LEAST_LINE_BYTES * pair // out.bytes if spec.epilogue.major == "N" else LEAST_SLICE
+    return columns, half if half >= least else 0
+
+
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     """Slices stored by TMA, two buffers per warpgroup."""
     return _epilogue(spec, atom, mma, slice_n(spec, atom, mma, tile))
+
+
+def epilogue_of_widths(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
+    """Of a kernel whose launches decide how many columns of a tile are computed. Slices are half as wide, since further stages help
+    narrow tiles more (docs/performance.md)."""
+    columns, half = _slices(spec, atom, mma, tile)
+    return _epilogue(spec, atom, mma, half or columns)
 
 
 def _epilogue(spec: Spec, atom: Atom, mma: TiledMma, columns: int) -> Epilogue:
@@ -331,3 +344,20 @@ def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) 
     most = mixed.MOST_DEFAULT_STAGES if spec.weights else MOST_DEFAULT_STAGES
     fit, parts = min(most_stages(spec, mma, a, b, staged), most), mixed.parts(spec, mma)
     return spec.stages or (fit // parts * parts if fit > parts else fit)
+
+
+def ring_bytes(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
+    """Shared memory that launches of a kernel of several widths divide into stages: that of the spec's stages of whole tiles, or
+    whatever the rest of the kernel leaves."""
+    if spec.stages:
+        return _align(spec.stages * (a.bytes_per_stage + b.bytes_per_stage))
+    return (smem_share(spec) - smem_bytes(spec, mma, 0, a, b, staged)) // SMEM_ALIGNMENT * SMEM_ALIGNMENT
+
+
+def ring_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue, columns: int) -> int:
+    """Stages of tiles of which so many columns are computed. Where a stage of B is several panels, each has the lines of whole
+    tiles (sm90_stages.cuh)."""
+    lines = columns if b.tma and b.tma.panels == 1 else b.extent_mn
+    each = a.bytes_per_stage + b.bytes_per_stage * lines // b.extent_mn
+    most = min(barrier_stages(spec, mma, staged), max(spec.stages or 0, MOST_DEFAULT_STAGES))
+    return min(ring_bytes(spec, mma, a, b, staged) // each, most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from mmagen.families.wgmma import pieces
+from mmagen.families.wgmma import decisions, pieces
 from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.scaling import ScaleLayout
 from mmagen.mma.accumulation import Accumulation
@@ -31,7 +31,8 @@ class WgmmaMainloop(Mainloop):
     """promote: each k tile's sum is added to f32 registers. prefetch: stages prefetched into L2 while the previous kernel still
     runs. scales: of the kernel's A and B, () for neither. scale_bytes: shared memory of those that change along K.
     partial_registers: per thread, for sums of a k tile that are still to be added up, 0 without promotion. weights: of
-    the kernel's A, which is converted. pieces: of f32 operands."""
+    the kernel's A, which is converted. pieces: of f32 operands. ring_bytes: shared memory that launches divide into stages, 0 for a
+    kernel of one width; `stages` are then those of whole tiles."""
 
     promote: bool
     prefetch: int
@@ -40,6 +41,7 @@ class WgmmaMainloop(Mainloop):
     partial_registers: int = 0
     weights: WeightLayout | None = None
     pieces: pieces.Pieces | None = None
+    ring_bytes: int = 0
 
     @property
     def scales_k(self) -> bool:
@@ -122,8 +124,28 @@ class WgmmaGemmPlan(GemmPlan):
         reading = [*one.text.reading]
         base = next(i for i, (path, _) in enumerate(reading) if path == sentences.header(one.mainloop.header))
         reading.insert(base + 1, (sentences.header(TILE_N.header), TILE_N.what))  # which is built on it
-        mainloop = replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header)
-        return replace(one, mainloop=mainloop, text=replace(one.text, reading=tuple(reading)))
+        computed, mma, (a, b) = decisions.as_computed(one.spec), one.tiled_mma, one.operands
+        staged = decisions.epilogue_of_widths(computed, one.atom, mma, one.tile)
+        ring = decisions.ring_bytes(computed, mma, a, b, staged)
+        stages = decisions.ring_stages(computed, mma, a, b, staged, one.tile[1])
+        return replace(
+            one,
+            mainloop=replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header, stages=stages, ring_bytes=ring),
+            epilogue=replace(staged, major=one.epilogue.major),
+            smem_bytes=ring + decisions.smem_bytes(computed, mma, 0, a, b, staged),
+            text=replace(one.text, reading=tuple(reading)),
+        )
+
+    def stages_of(self, columns: int) -> int:
+        """Stages of a launch that computes so many columns of a tile."""
+        if not self.mainloop.ring_bytes:
+            return self.stages
+        computed, (a, b) = decisions.as_computed(self.spec), self.operands
+        return decisions.ring_stages(computed, self.tiled_mma, a, b, self.epilogue, columns)
+
+    @property
+    def most_stages(self) -> int:
+        return max((self.stages_of(atom.n) for atom in self.launched_atoms), default=self.stages)
 
     def why_not_tile_n(self, tile_n: int) -> str:
         a, b = self.operands

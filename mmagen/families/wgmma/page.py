@@ -219,11 +219,21 @@ def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
 def _shared_memory(plan: WgmmaGemmPlan) -> list[pages.Row]:
     return [
         pages.one_stage(plan),
-        ("stages", f"{plan.stages}, {plan.stages * plan.stage_bytes:,} B"),
+        ("stages", _stages(plan)),
         *([("scales", f"{plan.mainloop.scale_bytes:,} B")] if plan.mainloop.scale_bytes else []),
         ("epilogue slices", f"{plan.epilogue.smem_bytes:,} B"),
         pages.smem_together(plan, ", barriers included"),
     ]
+
+
+def _stages(plan: WgmmaGemmPlan) -> str:
+    if not (ring := plan.mainloop.ring_bytes):
+        return f"{plan.stages}, {plan.stages * plan.stage_bytes:,} B"
+    of_widths: dict[int, list[int]] = {}
+    for atom in plan.launched_atoms:
+        of_widths.setdefault(plan.stages_of(atom.n), []).append(atom.n)
+    each = (f"{stages} of {', '.join(map(str, sorted(widths)))} columns" for stages, widths in of_widths.items())
+    return f"{'; '.join(each)}; together {ring:,} B"
 
 
 def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:

@@ -17,7 +17,7 @@ from mmagen.spec.model import Problem
 def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
     """For a last wave that clusters share, parts of K through a workspace, and CTAs of a cluster that lie outside D."""
     scheduler, tile, cluster = plan.scheduler, plan.tile_of_d, plan.cluster_of_d
-    found = cluster_problems(tile, cluster, plan.stages)
+    found = cluster_problems(tile, cluster, plan.most_stages)
     if scheduler.widths:
         tiles = 1 if scheduler.takes_workspace else WAVE
         found = (*found, *fitted_problems(tile, cluster, _own_widths(plan), tiles, along_m=plan.swapped))

@@ -211,7 +211,8 @@ inline Schedule schedule(KernelShape const& kernel, Rates const& rates, CallShap
 /// The CallShape of a call to a kernel with the element sizes of `kernel`. Extents in elements, leading dimensions in bytes.
 inline CallShape call_shape(KernelShape const& kernel, double m, double n, double k, double batch, double pitch_a,
                             double pitch_b, double pitch_d) {
-  CallShape it{m, n, k, batch};
+  CallShape it{};
+  it.m = m, it.n = n, it.k = k, it.batch = batch;
   it.a = m * k * kernel.bytes_a * batch;
   it.b = n * k * kernel.bytes_b * batch;
   it.d = m * n * kernel.bytes_d * batch;

@@ -1,6 +1,5 @@
-// Mainloop for sm_90 in which each launch decides how many columns of the CTA tile are computed. Shared memory and descriptors
-// are those of the whole tile. Each number of columns has its own loop and accumulators, with a wgmma of that N on the first
-// rows of each stage of B.
+// Mainloop for sm_90 in which each launch decides how many columns of the CTA tile are computed. Each number of columns has its
+// own loop and accumulators, with a wgmma of that N. Stages of fewer columns are smaller, and there are more of them.
 #pragma once
 
 #include "sm90_mainloop_ss.cuh"
@@ -8,10 +7,13 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// StageMma: a Sm90StageMma of the whole tile. Op: the wgmma of the columns that are computed.
-template <class Op, class StageMma>
+/// StageMma: a Sm90StageMma of the whole tile, of which the first stage of B is used. Op: the wgmma of the columns that are
+/// computed.
+template <class Config, class Op, class StageMma>
 struct Sm90NarrowStageMma {
   static constexpr int kColumns = cute::size<1>(typename cute::MMA_Traits<Op>::Shape_MNK{});
+  // From one stage of B to the next, in the 16 bytes that descriptors count.
+  static constexpr int kStep = Sm90Stages<Config>::elements_b(kColumns) * int(sizeof(typename Config::B::Element)) / 16;
   StageMma whole;
 
   /// Those of the tile's accumulators that belong to the computed columns.
@@ -28,13 +30,15 @@ struct Sm90NarrowStageMma {
   CUTE_DEVICE void operator()(TensorRC& tCrC, int stage, cute::GMMA::ScaleOut first = cute::GMMA::ScaleOut::One) {
     using namespace cute;
     MMA_Atom<Op> mma;
-    auto const rA = whole.tCrA(_, _, _, stage);  // (MMA,MMA_M,MMA_K)
+    auto const rA = whole.tCrA(_, _, _, stage);          // (MMA,MMA_M,MMA_K)
+    auto const first_b = whole.tCrB(_, _, _, Int<0>{});  // (MMA,MMA_N,MMA_K)
+    auto const rB = make_tensor(first_b.data() + stage * kStep, first_b.layout());
     mma.accumulate_ = first;
     warpgroup_fence_operand(tCrC);
     warpgroup_arrive();
     CUTE_UNROLL
-    for (int k_block = 0; k_block < size<2>(whole.tCrB); ++k_block) {
-      gemm(mma, rA(_, _, k_block), whole.tCrB(_, _, k_block, stage), tCrC);  // (V,M) x (V,N) => (V,M,N)
+    for (int k_block = 0; k_block < size<2>(rB); ++k_block) {
+      gemm(mma, rA(_, _, k_block), rB(_, _, k_block), tCrC);  // (V,M) x (V,N) => (V,M,N)
       mma.accumulate_ = GMMA::ScaleOut::One;
     }
     warpgroup_commit_batch();
@@ -52,10 +56,10 @@ struct Sm90MainloopTileN : Sm90MainloopSs<Config> {
   /// As Sm90MainloopSs::mma(), on the first params.tile_n columns of tCrC.
   template <class Tile, class TensorRC, class Release, class Issued>
   CUTE_DEVICE static void mma(Params const& params, Tile const&, int, SharedStorage& storage, Sm90Pipeline<Config>& pipeline,
-                              PipelineState<Config::kStages>& pipe, int k_tiles, int thread,
+                              PipelineState<0>& pipe, int k_tiles, int thread,
                               TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
                               Release const& release, Issued const& issued) {
-    auto const stage = Base::stage(storage, thread);
+    auto const stage = make_stage_mma<Config, typename Base::OperandA>(storage.stage_a(0), storage.stage_b(params, 0), thread);
     mma_from<0>(params.tile_n, stage, pipeline, pipe, k_tiles, tCrC, release, issued);
   }
 
@@ -63,14 +67,13 @@ struct Sm90MainloopTileN : Sm90MainloopSs<Config> {
   /// By the first of Config::MmaOps from kOp on that computes so many columns. A recursion rather than a loop of lambdas: what
   /// is not inlined has its accumulators on the stack.
   template <int kOp, class StageMma, class TensorRC, class Release, class Issued>
-  CUTE_DEVICE static void mma_from(int tile_n, StageMma const& stage, Sm90Pipeline<Config>& pipeline,
-                                   PipelineState<Config::kStages>& pipe, int k_tiles, TensorRC& tCrC, Release const& release,
-                                   Issued const& issued) {
+  CUTE_DEVICE static void mma_from(int tile_n, StageMma const& stage, Sm90Pipeline<Config>& pipeline, PipelineState<0>& pipe,
+                                   int k_tiles, TensorRC& tCrC, Release const& release, Issued const& issued) {
     using Op = cute::tuple_element_t<kOp, typename Config::MmaOps>;
     constexpr int kOps = cute::tuple_size<typename Config::MmaOps>::value;
-    if (kOp + 1 == kOps || tile_n == Sm90NarrowStageMma<Op, StageMma>::kColumns) {
+    if (kOp + 1 == kOps || tile_n == Sm90NarrowStageMma<Config, Op, StageMma>::kColumns) {
       using namespace cute;
-      Sm90NarrowStageMma<Op, StageMma> stage_mma{stage};
+      Sm90NarrowStageMma<Config, Op, StageMma> stage_mma{stage};
       Tensor sums = stage_mma.accumulators(tCrC);
       Tensor own = make_fragment_like(sums);
       mma_with_one_in_flight<Config>(stage_mma, pipeline, pipe, k_tiles, own, release, issued);

@@ -44,7 +44,7 @@ struct Sm90Pingpong {
 
       // The stages of a tile follow those of the preceding tile. The turn keeps the wgmmas of two tiles apart, and keeps a
       // warpgroup from waiting for a stage that is two phases ahead.
-      PipelineState<Config::kStages> pipe;
+      auto pipe = first_stage<Config>(params.mainloop);
       Epilogue::init(params.epilogue, storage.source, warp, thread % 32);
       wait_on_dependent_grids();
       TileScheduler scheduler(params.scheduler, cluster);

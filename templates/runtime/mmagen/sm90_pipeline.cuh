@@ -6,14 +6,31 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// A position in the ring of stages, and the parity of the phase that its barriers are in.
+namespace detail {
+
 template <int kStages>
-struct PipelineState {
+struct StageCount {
+  CUTE_DEVICE static constexpr int stages() { return kStages; }
+};
+
+template <>
+struct StageCount<0> {
+  int count;
+
+  CUTE_DEVICE int stages() const { return count; }
+};
+
+}  // namespace detail
+
+/// A position in the ring of stages, and the parity of the phase that its barriers are in. kStages = 0: the launch decides how
+/// many there are.
+template <int kStages>
+struct PipelineState : detail::StageCount<kStages> {
   int stage = 0;
   uint32_t phase = 0;
 
   CUTE_DEVICE void operator++() {
-    if (++stage == kStages) {
+    if (++stage == this->stages()) {
       stage = 0;
       phase ^= 1;
     }
@@ -22,10 +39,21 @@ struct PipelineState {
   /// Skips `count` stages, which another warpgroup consumes.
   CUTE_DEVICE void advance(int count) {
     unsigned const to = unsigned(stage) + unsigned(count);
-    phase ^= (to / kStages) & 1;
-    stage = int(to % kStages);
+    unsigned const all = this->stages();
+    phase ^= (to / all) & 1;
+    stage = int(to % all);
   }
 };
+
+/// The first stage of this launch's ring. params: of the mainloop.
+template <class Config, class Params>
+CUTE_DEVICE auto first_stage([[maybe_unused]] Params const& params) {
+  if constexpr (Config::kTileNAtLaunch) {
+    return PipelineState<0>{{params.stages}};
+  } else {
+    return PipelineState<Config::kStages>{};
+  }
+}
 
 /// full[i]: TMA has written stage i. empty[i]: all consumers of all CTAs that stage i is multicast to have read it.
 template <class Config>

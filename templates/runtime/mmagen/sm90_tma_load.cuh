@@ -5,6 +5,7 @@
 
 #include "gemm_arguments.cuh"
 #include "sm90_pipeline.cuh"
+#include "sm90_stages.cuh"
 #include "sm90_tensor_map.cuh"
 #include "sm90_tma.cuh"
 #include "tile_scheduler.cuh"
@@ -30,7 +31,7 @@ CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename 
   using TileScheduler = typename Config::TileScheduler;
   constexpr bool kWholeWarp = TileScheduler::Params::kWholeWarp;
   auto const cluster = cluster_coord<Config>(params);
-  PipelineState<Config::kStages> pipe;  // of the lane that loads
+  auto pipe = first_stage<Config>(params);  // of the lane that loads
   if constexpr (Config::kPrefetch > 0) {
     static_assert(!kWholeWarp, "one lane prefetches");
     TileScheduler const first(scheduling, cluster);
@@ -76,7 +77,7 @@ CUTE_DEVICE void load_all_stages(typename Loads::Params const& params, typename 
     // Other CTAs of the cluster arrive at this CTA's barriers: it must not exit before the last of them has.
     auto const wait_for_all = [&] {
       CUTE_NO_UNROLL
-      for (int i = 0; i < Config::kStages; ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
+      for (int i = 0; i < pipe.stages(); ++i, ++pipe) { pipeline.empty[pipe.stage].wait(pipe.phase ^ 1); }
     };
     if constexpr (kWholeWarp) {
       if (elect_one()) { wait_for_all(); }
@@ -117,14 +118,10 @@ struct Sm90TmaLoad {
     // With kClusterAtLaunch: the shape of the clusters, and the lines of a box.
     ClusterShape cluster;
     int box_a, box_b;
-    int tile_n;  // with kTileNAtLaunch: columns of a tile that are computed
+    int tile_n, stages;  // with kTileNAtLaunch: columns of a tile that are computed, and the stages of that many
   };
 
-  /// The stages. TMA's 128-byte swizzle is a function of address bits: stages begin at multiples of 1024 bytes.
-  struct SharedStorage {
-    alignas(1024) cute::ArrayEngine<typename A::Element, cute::cosize_v<typename A::SmemLayout>> a;
-    alignas(1024) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
-  };
+  using SharedStorage = Sm90Stages<Config>;
 
   /// CUDA_ERROR_INVALID_VALUE where TMA cannot address A or B. whole_a: all rows of a tile of A are loaded, for mainloops whose
   /// threads compute with what they read of it.
@@ -139,6 +136,7 @@ struct Sm90TmaLoad {
     static_assert(!Config::kTileNAtLaunch || B::kContiguousK, "the lines of a panel are columns of the tile");
     params.cluster = cluster;
     params.tile_n = cluster.tile_n;
+    params.stages = SharedStorage::count(cluster.tile_n);
     params.box_a = kLines<A> / cluster.n;
     params.box_b = (Config::kTileNAtLaunch ? cluster.tile_n : kLines<B>) / cluster.m;
     return encode(params, args, false);
@@ -180,10 +178,10 @@ struct Sm90TmaLoad {
     auto const& from = tile.inputs(params);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(rows.bytes);
-    load_operand<A, Config::kClusterN>(params, &from.map_a, &params.edge_a, storage.a.begin() + stage * A::kTileMn * A::kTileK,
-                                       full, cluster.mask_a(), Share<A>(cluster.n), rows.a, a);
-    load_operand<B, Config::kClusterM>(params, &from.map_b, &params.edge_b, storage.b.begin() + stage * B::kTileMn * B::kTileK,
-                                       full, cluster.mask_b(), Share<B>(cluster.m), rows.b, b);
+    load_operand<A, Config::kClusterN>(params, &from.map_a, &params.edge_a, storage.stage_a(stage), full, cluster.mask_a(),
+                                       Share<A>(cluster.n), rows.a, a);
+    load_operand<B, Config::kClusterM>(params, &from.map_b, &params.edge_b, storage.stage_b(params, stage), full,
+                                       cluster.mask_b(), Share<B>(cluster.m), rows.b, b);
   }
 
   /// Loads all k tiles of an output tile, with kClusterAtLaunch. Small tiles are loaded only as fast as this thread issues TMA
@@ -203,8 +201,8 @@ struct Sm90TmaLoad {
       each_k_tile([&](int stage, int k_tile) {
         Barrier& full = pipeline.full[stage];
         full.arrive_and_expect(rows.bytes);
-        load_own<A, shared_a>(params, a, storage.a.begin() + stage * A::kTileMn * A::kTileK, full, ctas_a, k_tile, batch_a);
-        load_own<B, shared_b>(params, b, storage.b.begin() + stage * B::kTileMn * B::kTileK, full, ctas_b, k_tile, batch_b);
+        load_own<A, shared_a>(params, a, storage.stage_a(stage), full, ctas_a, k_tile, batch_a);
+        load_own<B, shared_b>(params, b, storage.stage_b(params, stage), full, ctas_b, k_tile, batch_b);
       });
     };
     using Yes = cute::true_type;

@@ -33,10 +33,9 @@ struct SmemOperandA {
 /// Multiplies `k_tiles` (at least 1) stages into tCrC, from `pipe` on, with the batch of one stage in flight while the next is
 /// waited for. `stage_mma(tCrC, stage, first)` issues the batch of a stage; the other arguments are those of a mainloop's
 /// mma().
-template <class Config, class StageMma, class TensorRC, class Release, class Issued>
-CUTE_DEVICE void mma_with_one_in_flight(StageMma& stage_mma, Sm90Pipeline<Config>& pipeline,
-                                        PipelineState<Config::kStages>& pipe, int k_tiles, TensorRC& tCrC,
-                                        Release const& release, Issued const& issued) {
+template <class Config, class StageMma, class Pipe, class TensorRC, class Release, class Issued>
+CUTE_DEVICE void mma_with_one_in_flight(StageMma& stage_mma, Sm90Pipeline<Config>& pipeline, Pipe& pipe, int k_tiles,
+                                        TensorRC& tCrC, Release const& release, Issued const& issued) {
   using namespace cute;
   int before = pipe.stage;
   pipeline.full[pipe.stage].wait(pipe.phase);

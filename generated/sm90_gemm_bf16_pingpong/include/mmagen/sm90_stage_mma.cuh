@@ -72,17 +72,23 @@ inline constexpr bool kIssuesUnits = false;
 template <class... Types>
 inline constexpr bool kIssuesUnits<Sm90StageMma<Types...>> = true;
 
-/// `thread`: index within the TiledMMA.
-template <class Config, class OperandA, class Storage>
-CUTE_DEVICE auto make_stage_mma(Storage& storage, int thread) {
+/// a, b: the first stages. thread: index within the TiledMMA.
+template <class Config, class OperandA>
+CUTE_DEVICE auto make_stage_mma(typename Config::A::Element* a, typename Config::B::Element* b, int thread) {
   using namespace cute;
   typename Config::TiledMma mma;
   auto const thread_mma = mma.get_slice(thread);
-  Tensor sA = stages_of<typename Config::A>(storage.a.begin());          // (BLK_M,BLK_K,PIPE)
-  Tensor sB = stages_of<typename Config::B>(storage.b.begin());          // (BLK_N,BLK_K,PIPE)
+  Tensor sA = stages_of<typename Config::A>(a);                          // (BLK_M,BLK_K,PIPE)
+  Tensor sB = stages_of<typename Config::B>(b);                          // (BLK_N,BLK_K,PIPE)
   auto tCrA = OperandA::fragments(sA, thread_mma);                       // (MMA,MMA_M,MMA_K[,PIPE])
   Tensor tCrB = thread_mma.make_fragment_B(thread_mma.partition_B(sB));  // (MMA,MMA_N,MMA_K,PIPE)
   return Sm90StageMma<OperandA, decltype(mma), decltype(sA), decltype(tCrA), decltype(tCrB)>{mma, sA, tCrA, tCrB, thread};
+}
+
+/// The same for stages that are arrays of `storage`.
+template <class Config, class OperandA, class Storage>
+CUTE_DEVICE auto make_stage_mma(Storage& storage, int thread) {
+  return make_stage_mma<Config, OperandA>(storage.a.begin(), storage.b.begin(), thread);
 }
 
 }  // namespace v0_1
