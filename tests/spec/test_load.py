@@ -47,6 +47,8 @@ AFTER_HEAD = [
     ("pipeline: 3", "6:1", "pipeline", "unknown key", "did you mean stages? mmagen schema lists all"),
     ("cluster_shape: [2, 1]", "6:1", "cluster_shape", "unknown key", "did you mean cluster?"),
     ("tyle: 3", "6:1", "tyle", "unknown key", "did you mean tile? mmagen schema lists all"),
+    ("tile_n: 96", "6:1", "tile_n", "unknown key", "tile_n belongs in clusters"),
+    ("out: bf16", "6:1", "out", "unknown key", "out belongs in epilogue"),
     ("cache: {foo: normal}", "6:9", "cache.foo", "unknown key", "the known keys are a, b"),
     ("scale: {foo: tensor}", "6:9", "scale.foo", "unknown key", "the known keys are a, b"),
     ("zzz: 3", "6:1", "zzz", "unknown key", "the known keys are\n    the kernel: mmagen, name"),
