@@ -63,7 +63,10 @@ Permutation = Annotated[
 ]
 Stages = Annotated[
     Annotated[int, Strict(), Field(ge=2, le=INT_MAX)] | None,
-    Field(description="stages is the number of pipeline stages, an integer of at least 2, or null to let mmagen choose"),
+    Field(
+        description="stages is the number of pipeline stages, an integer of at least 2, or null to let mmagen choose; if launches "
+        "may compute fewer columns of a tile (tile_n), the number for whole tiles"
+    ),
 ]
 CtasPerSm = Annotated[
     Annotated[int, Strict(), Field(ge=1, le=16)] | None,

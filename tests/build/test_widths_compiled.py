@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import random
 import struct
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from mmagen.cli.build import load_specs
 from mmagen.families.wgmma.model import WgmmaGemmPlan
+from mmagen.generate.render import render
+from mmagen.generate.write import write
 from mmagen.plan.cost import Call, KernelShape
 from mmagen.spec.model import Problem
+from mmagen.toolchain.find import COMPILE, find_toolchain
 from mmagen.verify.emulated import host
 from mmagen.verify.emulated.host import Workspace
 from mmagen.verify.emulated.matrices import operands
@@ -18,13 +24,15 @@ from mmagen.verify.emulated.task import Task
 
 pytestmark = pytest.mark.nvcc
 
+SPEC = Path(__file__).resolve().parents[2] / "specs" / "sm90_gemm_bf16_widths.yaml"
+
 # Of `tile_n` and `stages` in the parameters of a kernel (Sm90TmaLoad::Params): behind five tensor maps of 128 bytes and ten words.
 _WIDTH_AND_STAGES = 5 * 128 + 10 * 4
 
 
 def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
-    """And so are its stages. As many clusters run at once as there are whole tiles, or some more: all are computed in one wave, and
-    the grid has a cluster for each. K is one k tile, of which no parts go through a workspace."""
+    """The number of stages is compared too. As many clusters run at once as there are whole tiles, or some more: all are
+    computed in one wave, and the grid has a cluster for each. K is one k tile, of which no parts go through a workspace."""
     it = compiled("tile_n")
     assert isinstance(it.plan, WgmmaGemmPlan)
     dice = random.Random(5)
@@ -48,3 +56,25 @@ def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
             assert width == tile[kernel.along] and stages == config.plan.stages_of(width), (config.name, problem, stages)
             widths.add((config.name, width))
     assert len(widths) > 2 * len(configs), "each launch has computed several widths"
+
+
+def test_the_peak_program_compiles_for_a_kernel_of_several_widths(tmp_path):
+    """tests/peak.cu of a project multiplies a stage of whole tiles over and over."""
+    (spec,) = load_specs([SPEC]).planned
+    assert isinstance(spec.plan, WgmmaGemmPlan) and spec.plan.kernels[-1].scheduler.several_widths
+    write(render(spec.plan), tmp_path / "it")
+    tools = find_toolchain(want=COMPILE)
+    command = [
+        tools.nvcc.path,
+        "-std=c++17",
+        "--expt-relaxed-constexpr",
+        "-DNDEBUG",
+        "-arch=sm_90a",
+        "-ptx",
+        "-o",
+        tmp_path / "it.ptx",
+    ]
+    folders = ["-I", tmp_path / "it" / "include", "-I", tmp_path / "it" / "tests", "-isystem", tools.cutlass.path]
+    done = subprocess.run([*command, *folders, tmp_path / "it" / "tests" / "peak.cu"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "wgmma.mma_async" in (tmp_path / "it.ptx").read_text()

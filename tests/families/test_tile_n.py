@@ -17,6 +17,7 @@ from mmagen.mma.atoms import find_atom, with_columns
 from mmagen.plan.cost import Call, KernelShape
 from mmagen.plan.devices import device_for
 from mmagen.plan.launch import launch
+from mmagen.plan.model import LaunchShape
 from mmagen.plan.trials import WAVE
 from mmagen.spec.load import UnreadableSpec, load
 from mmagen.spec.model import Problem
@@ -335,9 +336,19 @@ def test_stages_of_the_spec_are_those_of_whole_tiles():
     few = planned(text("2x1n[64,96]").replace("schedule:", "stages: 3, schedule:")).configs[0].plan
     assert few.mainloop.ring_bytes == 3 * (128 + 128) * 64 * 2
     assert [few.stages_of(n) for n in (64, 96, 128)] == [4, 3, 3]
+    assert few.epilogue.slice == planned(text("2x1 1x1")).epilogue.slice, "narrower slices would add no stage"
 
 
 def test_several_panels_have_stages_of_whole_tiles():
     """A second panel of K begins behind all lines of the first."""
     deep = planned(text("2x1n[64,96]", tile="[128, 128, 128]")).configs[0].plan
     assert {deep.stages_of(n) for n in (64, 96, 128)} == {3}
+    assert deep.epilogue.slice == 64
+
+
+def test_a_launch_of_one_width_has_the_stages_of_that_width():
+    of_80, of_128 = (config.plan for config in planned(text("2x1n80 2x1")).configs)
+    assert (of_80.stages, of_128.stages, of_80.most_stages, of_128.most_stages) == (8, 6, 8, 8)
+    assert dict(pipelines(planned(text("2x1n80 2x1"))))["tile_c2x1_n80"].stages == 8
+    again = of_80.launched((*of_80.scheduler.launches, LaunchShape(1, 1, 72)), of_80.scheduler.launch)
+    assert again.stages_of(72) == again.most_stages == 8 and again.mainloop.ring_bytes == of_80.mainloop.ring_bytes

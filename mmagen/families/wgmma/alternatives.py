@@ -18,7 +18,7 @@ _WIDEST_OF_192_ROWS = 112  # 168 accumulators
 _WIDEST_PROMOTED = 192  # of a unit whose partial sums fit the registers beside the accumulators of 64 x as many
 _FEW_ROWS = 64  # of D; A is then small and stays in L2, B is read once
 # Columns of a tile, and how many of them its calls may compute instead: cuBLASLt has kernels for most of these widths. Down to
-# 0.56 to 0.7 of the tile; the next smaller tile has more stages.
+# 0.56 to 0.7 of the tile; for fewer columns there is the next smaller tile.
 NARROWER = {
     64: tuple(range(40, 64, 8)),
     96: tuple(range(56, 96, 8)),

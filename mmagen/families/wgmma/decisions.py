@@ -5,6 +5,8 @@ Every function is a small rule of its own, defined for illegal specs too, so tha
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mmagen.families.wgmma import mixed, pieces, scaling
 from mmagen.mma.atoms import Atom
 from mmagen.mma.sparse_atoms import SparseAtom
@@ -269,11 +271,17 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     return _epilogue(spec, atom, mma, slice_n(spec, atom, mma, tile))
 
 
-def epilogue_of_widths(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
-    """Of a kernel whose launches decide how many columns of a tile are computed. Slices are half as wide, since further stages help
-    narrow tiles more (docs/performance.md)."""
+def epilogue_of_widths(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, widths: Collection[int]) -> Epilogue:
+    """Of a kernel whose launches compute one of `widths` columns of a tile. Slices are half as wide if a launch then has more
+    stages: D takes longer to store, but stages help narrow tiles more (docs/performance.md)."""
     columns, half = _slices(spec, atom, mma, tile)
-    return _epilogue(spec, atom, mma, half or columns)
+    whole, narrow = (_epilogue(spec, atom, mma, one) for one in (columns, half or columns))
+    a, b = (operand(letter, spec, atom, tile) for letter in "AB")
+
+    def stages_of(staged: Epilogue) -> list[int]:
+        return [ring_stages(spec, mma, a, b, staged, width) for width in widths]
+
+    return narrow if stages_of(narrow) != stages_of(whole) else whole
 
 
 def _epilogue(spec: Spec, atom: Atom, mma: TiledMma, columns: int) -> Epilogue:
@@ -347,16 +355,16 @@ def stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) 
 
 
 def ring_bytes(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue) -> int:
-    """Shared memory that launches of a kernel of several widths divide into stages: that of the spec's stages of whole tiles, or
-    whatever the rest of the kernel leaves."""
-    if spec.stages:
-        return _align(spec.stages * (a.bytes_per_stage + b.bytes_per_stage))
-    return (smem_share(spec) - smem_bytes(spec, mma, 0, a, b, staged)) // SMEM_ALIGNMENT * SMEM_ALIGNMENT
+    """Bytes of shared memory that launches of a kernel of several widths divide into stages: room for the spec's number of
+    whole-tile stages, or all that the rest of the kernel leaves, up to the number beyond which latency is hidden."""
+    whole = a.bytes_per_stage + b.bytes_per_stage
+    left = (smem_share(spec) - smem_bytes(spec, mma, 0, a, b, staged)) // SMEM_ALIGNMENT * SMEM_ALIGNMENT
+    return _align(spec.stages * whole) if spec.stages else min(left, _align(MOST_DEFAULT_STAGES * whole))
 
 
 def ring_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue, columns: int) -> int:
-    """Stages of tiles of which so many columns are computed. Where a stage of B is several panels, each has the lines of whole
-    tiles (sm90_stages.cuh)."""
+    """Stages of a launch that computes `columns` columns of a tile. If a stage of B has several panels, its size does not depend on
+    `columns` (sm90_stages.cuh)."""
     lines = columns if b.tma and b.tma.panels == 1 else b.extent_mn
     each = a.bytes_per_stage + b.bytes_per_stage * lines // b.extent_mn
     most = min(barrier_stages(spec, mma, staged), max(spec.stages or 0, MOST_DEFAULT_STAGES))

@@ -278,7 +278,7 @@ def _text(spec: Spec, of_gemm: Text, chosen: Policies) -> Text:
     by_threads = ("sm90_unaligned", "the kernel without TMA loads, for operands whose rows do not begin at 16-byte boundaries")
     reading = (
         (kernel.header, kernel.what),
-        ("sm90_tma_load", "the producer: TMA, global memory to kStages stages of shared memory"),
+        ("sm90_tma_load", "the producer: TMA, global memory to the stages in shared memory"),
         *((policy.header, policy.what) for policy in others),
         *(pieces_gemm.READING if spec.split else () if spec.grouped or spec.weights else (by_threads,)),
     )

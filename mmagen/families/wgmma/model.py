@@ -32,7 +32,7 @@ class WgmmaMainloop(Mainloop):
     runs. scales: of the kernel's A and B, () for neither. scale_bytes: shared memory of those that change along K.
     partial_registers: per thread, for sums of a k tile that are still to be added up, 0 without promotion. weights: of
     the kernel's A, which is converted. pieces: of f32 operands. ring_bytes: shared memory that launches divide into stages, 0 for a
-    kernel of one width; `stages` are then those of whole tiles."""
+    kernel that is compiled for one width."""
 
     promote: bool
     prefetch: int
@@ -119,27 +119,35 @@ class WgmmaGemmPlan(GemmPlan):
 
     def launched(self, launches: tuple[LaunchShape, ...], own: LaunchShape) -> Self:
         one = super().launched(launches, own)
-        if not one.scheduler.several_widths or one.mainloop.header == TILE_N.header:
+        if not one.scheduler.several_widths:
+            return one
+        computed, mma, (a, b) = decisions.as_computed(one.spec), one.tiled_mma, one.operands
+        widths = [atom.n for atom in one.launched_atoms]
+        staged = decisions.epilogue_of_widths(computed, one.atom, mma, one.tile, widths)
+        ring = decisions.ring_bytes(computed, mma, a, b, staged)
+        one = replace(
+            one,
+            mainloop=replace(one.mainloop, ring_bytes=ring),
+            epilogue=replace(staged, major=one.epilogue.major),
+            smem_bytes=ring + decisions.smem_bytes(computed, mma, 0, a, b, staged),
+        )
+        if one.mainloop.header == TILE_N.header:
             return one
         reading = [*one.text.reading]
         base = next(i for i, (path, _) in enumerate(reading) if path == sentences.header(one.mainloop.header))
         reading.insert(base + 1, (sentences.header(TILE_N.header), TILE_N.what))  # which is built on it
-        computed, mma, (a, b) = decisions.as_computed(one.spec), one.tiled_mma, one.operands
-        staged = decisions.epilogue_of_widths(computed, one.atom, mma, one.tile)
-        ring = decisions.ring_bytes(computed, mma, a, b, staged)
-        stages = decisions.ring_stages(computed, mma, a, b, staged, one.tile[1])
-        return replace(
-            one,
-            mainloop=replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header, stages=stages, ring_bytes=ring),
-            epilogue=replace(staged, major=one.epilogue.major),
-            smem_bytes=ring + decisions.smem_bytes(computed, mma, 0, a, b, staged),
-            text=replace(one.text, reading=tuple(reading)),
-        )
+        mainloop = replace(one.mainloop, cxx=TILE_N.cxx, header=TILE_N.header)
+        return replace(one, mainloop=mainloop, text=replace(one.text, reading=tuple(reading)))
+
+    @property
+    def stages(self) -> int:
+        """Of this launch; if its calls decide how many columns they compute, of whole tiles."""
+        return self.stages_of(self.scheduler.tile_n or self.tile[1])
 
     def stages_of(self, columns: int) -> int:
         """Stages of a launch that computes so many columns of a tile."""
         if not self.mainloop.ring_bytes:
-            return self.stages
+            return self.mainloop.stages
         computed, (a, b) = decisions.as_computed(self.spec), self.operands
         return decisions.ring_stages(computed, self.tiled_mma, a, b, self.epilogue, columns)
 

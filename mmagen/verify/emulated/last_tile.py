@@ -52,7 +52,7 @@ def last_tile(plan: GemmPlan, offset: int) -> LastTile:
     before = [_tiles_before(extent) for extent in of_cluster]
     m_start, n_start = (count * extent for count, extent in zip(before, of_cluster, strict=True))
     m, n = (min(_INSIDE, extent) for extent in plan.tile_of_d[:2])
-    k = plan.tile[2] * plan.scheduler.split_k * (_UNALIGNED if offset else _ROUNDS * plan.stages)
+    k = plan.tile[2] * plan.scheduler.split_k * (_UNALIGNED if offset else _ROUNDS * plan.most_stages)
     pad = -(-max(m_start, n_start) // _INSIDE) * _INSIDE
     of_matrix = math.prod(count + 1 for count in before)
     batch = min(_TILES // of_matrix, MOST // (of_matrix * plan.scheduler.cluster_ctas))

@@ -53,17 +53,26 @@ struct Sm90MainloopTileN : Sm90MainloopSs<Config> {
   using typename Base::SharedStorage;
   static constexpr bool kTakesTile = true;
 
+  /// As Sm90MainloopSs::stage(), of a launch that computes whole tiles.
+  CUTE_DEVICE static auto stage(SharedStorage& storage, int thread) { return stage(storage, storage.whole(), thread); }
+
   /// As Sm90MainloopSs::mma(), on the first params.tile_n columns of tCrC.
   template <class Tile, class TensorRC, class Release, class Issued>
   CUTE_DEVICE static void mma(Params const& params, Tile const&, int, SharedStorage& storage, Sm90Pipeline<Config>& pipeline,
                               PipelineState<0>& pipe, int k_tiles, int thread,
                               TensorRC& tCrC,  // (MMA,MMA_M,MMA_N)
                               Release const& release, Issued const& issued) {
-    auto const stage = make_stage_mma<Config, typename Base::OperandA>(storage.stage_a(0), storage.stage_b(params, 0), thread);
-    mma_from<0>(params.tile_n, stage, pipeline, pipe, k_tiles, tCrC, release, issued);
+    auto const whole = stage(storage, params, thread);
+    mma_from<0>(params.tile_n, whole, pipeline, pipe, k_tiles, tCrC, release, issued);
   }
 
  private:
+  /// launch: Params or LaunchedStages.
+  template <class Launch>
+  CUTE_DEVICE static auto stage(SharedStorage& storage, Launch const& launch, int thread) {
+    return make_stage_mma<Config, typename Base::OperandA>(storage.stage_a(0), storage.stage_b(launch, 0), thread);
+  }
+
   /// By the first of Config::MmaOps from kOp on that computes so many columns. A recursion rather than a loop of lambdas: what
   /// is not inlined has its accumulators on the stack.
   template <int kOp, class StageMma, class TensorRC, class Release, class Issued>

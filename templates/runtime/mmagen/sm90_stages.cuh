@@ -1,11 +1,16 @@
-// Shared memory of the stages of A and B. TMA's 128-byte swizzle is a function of address bits: stages begin at multiples of
-// 1024 bytes.
+// Shared memory of the stages of A and B. TMA's swizzle of S bytes is a function of address bits and repeats every 8 * S bytes:
+// each stage begins at a multiple of that.
 #pragma once
 
 #include <cute/tensor.hpp>
 
 namespace mmagen {
 inline namespace v0_1 {
+
+/// How a launch divides the stages, with kTileNAtLaunch: columns of a tile that it computes, and the number of stages.
+struct LaunchedStages {
+  int tile_n, stages;
+};
 
 /// kAtLaunch: does the launch decide how many columns of a tile are computed?
 template <class Config, bool kAtLaunch = Config::kTileNAtLaunch>
@@ -16,7 +21,10 @@ struct Sm90Stages {
   alignas(1024) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
 
   /// Number of stages.
-  static constexpr int count(int) { return Config::kStages; }
+  CUTE_HOST_DEVICE static constexpr int count(int) { return Config::kStages; }
+
+  /// Of a launch that computes whole tiles.
+  CUTE_HOST_DEVICE static constexpr LaunchedStages whole() { return {Config::kTileN, Config::kStages}; }
 
   CUTE_DEVICE typename A::Element* stage_a(int stage) { return a.begin() + stage * A::kTileMn * A::kTileK; }
 
@@ -26,7 +34,8 @@ struct Sm90Stages {
   }
 };
 
-/// All stages of A, then those of B. A stage of B has as many lines as columns are computed: of fewer columns more stages fit.
+/// All stages of A, then those of B. A stage of B has as many lines as columns are computed, so more stages fit if these are
+/// fewer.
 template <class Config>
 struct Sm90Stages<Config, true> {
   using A = typename Config::A;
@@ -35,21 +44,25 @@ struct Sm90Stages<Config, true> {
   static constexpr int kBytesA = A::kTileMn * A::kTileK * int(sizeof(typename A::Element));
   alignas(1024) unsigned char ring[Config::kRingBytes];
 
-  /// Elements of a stage of B. Behind a first panel of fewer lines the second would begin elsewhere than wgmma's descriptors
-  /// say.
+  /// Elements of a stage of B. With several panels, stages keep the size of whole tiles: descriptors expect the second panel
+  /// kTileMn lines after the first.
   CUTE_HOST_DEVICE static constexpr int elements_b(int tile_n) { return (B::kPanels == 1 ? tile_n : B::kTileMn) * B::kTileK; }
+  static_assert(kBytesA % (8 * A::kSwizzleBytes) == 0, "the swizzle repeats");
+  static_assert(8 * B::kTileK * int(sizeof(typename B::Element)) % (8 * B::kSwizzleBytes) == 0, "tile_n is a multiple of 8");
 
   /// Number of stages of a launch that computes `tile_n` columns.
-  static constexpr int count(int tile_n) {
+  CUTE_HOST_DEVICE static constexpr int count(int tile_n) {
     int const fit = Config::kRingBytes / (kBytesA + elements_b(tile_n) * int(sizeof(typename B::Element)));
     return fit < Config::kStages ? fit : Config::kStages;
   }
+
+  CUTE_HOST_DEVICE static constexpr LaunchedStages whole() { return {Config::kTileN, count(Config::kTileN)}; }
 
   CUTE_DEVICE typename A::Element* stage_a(int stage) {
     return reinterpret_cast<typename A::Element*>(ring) + stage * A::kTileMn * A::kTileK;
   }
 
-  /// params: of the mainloop.
+  /// params: of the mainloop, or LaunchedStages.
   template <class Params>
   CUTE_DEVICE typename B::Element* stage_b(Params const& params, int stage) {
     return reinterpret_cast<typename B::Element*>(ring + params.stages * kBytesA) + stage * elements_b(params.tile_n);
