@@ -236,6 +236,7 @@ class WgmmaGemmPlan(GemmPlan):
             "cluster": " x ".join(map(str, self.scheduler.cluster)),
             "split_k": str(self.scheduler.split_k),
             **super().chosen,
+            "stages": str(self.stages_of(self.tile[1])),  # as the spec counts them, of whole tiles
         }
 
     @property
