@@ -211,7 +211,9 @@ def _known_keys(loc: Key) -> str:
     if loc[0] == "configs" and loc[-1] in Spec.model_fields:
         return f"{loc[-1]} is the same for all configs: set it in the spec itself"
     known = list(_fields(loc[:-1])[0])
-    if elsewhere := sorted(where for where, model in _models().items() if loc[-1] in model.model_fields):
+    of_kernel = len(loc) == 1 or (loc[0] == "configs" and len(loc) == 3)  # smaller mappings have few keys, which are listed
+    elsewhere = sorted(where for where, model in _models().items() if loc[-1] in model.model_fields)
+    if of_kernel and elsewhere:
         return f"{loc[-1]} belongs in {' or '.join(elsewhere)}"
     return instead(near_keys(str(loc[-1]), known), grouped_keys(known), "the known keys are", "mmagen schema")
 
