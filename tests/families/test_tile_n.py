@@ -317,7 +317,7 @@ def test_tune_names_kernels_whose_wgmmas_ptxas_serializes():
 
 
 def test_fewer_columns_have_more_stages():
-    """A stage of a narrower tile is smaller. What the header computes at launch (sm90_stages.cuh), tests/build compares."""
+    """A stage of a narrower tile is smaller. tests/build compares them with those that the host code passes to the kernel."""
     several, whole = planned(text("2x1n[80,96,112]")).configs[0].plan, planned(text("2x1 1x1")).configs[0].plan
     assert [several.stages_of(n) for n in (80, 96, 112, 128)] == [8, 7, 7, 6] and several.most_stages == 8
     ring = several.mainloop.ring_bytes

@@ -271,15 +271,17 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     return _epilogue(spec, atom, mma, slice_n(spec, atom, mma, tile))
 
 
-def epilogue_of_widths(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, widths: Collection[int]) -> Epilogue:
+def epilogue_of_widths(
+    spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, a: Operand, b: Operand, widths: Collection[int]
+) -> Epilogue:
     """Of a kernel whose launches compute one of `widths` columns of a tile. Slices are half as wide if a launch then has more
     stages: D takes longer to store, but stages help narrow tiles more (docs/performance.md)."""
     columns, half = _slices(spec, atom, mma, tile)
     whole, narrow = (_epilogue(spec, atom, mma, one) for one in (columns, half or columns))
-    a, b = (operand(letter, spec, atom, tile) for letter in "AB")
 
     def stages_of(staged: Epilogue) -> list[int]:
-        return [ring_stages(spec, mma, a, b, staged, width) for width in widths]
+        ring = ring_bytes(spec, mma, a, b, staged)
+        return [ring_stages(spec, mma, a, b, staged, ring, width) for width in widths]
 
     return narrow if stages_of(narrow) != stages_of(whole) else whole
 
@@ -362,10 +364,10 @@ def ring_bytes(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilog
     return _align(spec.stages * whole) if spec.stages else min(left, _align(MOST_DEFAULT_STAGES * whole))
 
 
-def ring_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue, columns: int) -> int:
-    """Stages of a launch that computes `columns` columns of a tile. If a stage of B has several panels, its size does not depend on
-    `columns` (sm90_stages.cuh)."""
+def ring_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue, ring: int, columns: int) -> int:
+    """Stages in `ring` bytes of a launch that computes `columns` columns of a tile. If a stage of B has several panels, its size
+    does not depend on `columns` (sm90_stages.cuh)."""
     lines = columns if b.tma and b.tma.panels == 1 else b.extent_mn
     each = a.bytes_per_stage + b.bytes_per_stage * lines // b.extent_mn
     most = min(barrier_stages(spec, mma, staged), max(spec.stages or 0, MOST_DEFAULT_STAGES))
-    return min(ring_bytes(spec, mma, a, b, staged) // each, most)
+    return min(ring // each, most)

@@ -123,7 +123,7 @@ class WgmmaGemmPlan(GemmPlan):
             return one
         computed, mma, (a, b) = decisions.as_computed(one.spec), one.tiled_mma, one.operands
         widths = [atom.n for atom in one.launched_atoms]
-        staged = decisions.epilogue_of_widths(computed, one.atom, mma, one.tile, widths)
+        staged = decisions.epilogue_of_widths(computed, one.atom, mma, one.tile, a, b, widths)
         ring = decisions.ring_bytes(computed, mma, a, b, staged)
         one = replace(
             one,
@@ -146,10 +146,10 @@ class WgmmaGemmPlan(GemmPlan):
 
     def stages_of(self, columns: int) -> int:
         """Stages of a launch that computes so many columns of a tile."""
-        if not self.mainloop.ring_bytes:
+        if not (ring := self.mainloop.ring_bytes):
             return self.mainloop.stages
-        computed, (a, b) = decisions.as_computed(self.spec), self.operands
-        return decisions.ring_stages(computed, self.tiled_mma, a, b, self.epilogue, columns)
+        a, b = self.operands
+        return decisions.ring_stages(self.spec, self.tiled_mma, a, b, self.epilogue, ring, columns)
 
     @property
     def most_stages(self) -> int:

@@ -217,8 +217,9 @@ def _registers(plan: WgmmaGemmPlan) -> list[pages.Row]:
 
 
 def _shared_memory(plan: WgmmaGemmPlan) -> list[pages.Row]:
+    title, each = pages.one_stage(plan)
     return [
-        (pages.one_stage(plan)[0], pages.one_stage(plan)[1] + (" of a whole tile" if plan.mainloop.ring_bytes else "")),
+        (title, f"{each}, of a whole tile" if plan.mainloop.ring_bytes else each),
         ("stages", _stages(plan)),
         *([("scales", f"{plan.mainloop.scale_bytes:,} B")] if plan.mainloop.scale_bytes else []),
         ("epilogue slices", f"{plan.epilogue.smem_bytes:,} B"),

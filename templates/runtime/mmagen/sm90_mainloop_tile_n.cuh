@@ -54,7 +54,7 @@ struct Sm90MainloopTileN : Sm90MainloopSs<Config> {
   static constexpr bool kTakesTile = true;
 
   /// As Sm90MainloopSs::stage(), of a launch that computes whole tiles.
-  CUTE_DEVICE static auto stage(SharedStorage& storage, int thread) { return stage(storage, storage.whole(), thread); }
+  CUTE_DEVICE static auto stage(SharedStorage& storage, int thread) { return stage(storage, whole_tiles<Config>(), thread); }
 
   /// As Sm90MainloopSs::mma(), on the first params.tile_n columns of tCrC.
   template <class Tile, class TensorRC, class Release, class Issued>

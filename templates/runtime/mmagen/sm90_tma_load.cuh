@@ -118,7 +118,7 @@ struct Sm90TmaLoad {
     // With kClusterAtLaunch: the shape of the clusters, and the lines of a box.
     ClusterShape cluster;
     int box_a, box_b;
-    int tile_n, stages;  // with kTileNAtLaunch: columns of a tile that are computed, and the stages of that many
+    int tile_n, stages;  // with kTileNAtLaunch: columns of a tile that are computed, and the number of stages
   };
 
   using SharedStorage = Sm90Stages<Config>;

@@ -8,7 +8,7 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// How a launch divides the stages, with kTileNAtLaunch: columns of a tile that it computes, and the number of stages.
+/// Columns of a tile that a launch computes, and its number of stages.
 struct LaunchedStages {
   int tile_n, stages;
 };
@@ -23,9 +23,6 @@ struct Sm90Stages {
 
   /// Number of stages.
   CUTE_HOST_DEVICE static constexpr int count(int) { return Config::kStages; }
-
-  /// Of a launch that computes whole tiles.
-  CUTE_HOST_DEVICE static constexpr LaunchedStages whole() { return {Config::kTileN, Config::kStages}; }
 
   CUTE_DEVICE typename A::Element* stage_a(int stage) { return a.begin() + stage * A::kTileMn * A::kTileK; }
 
@@ -57,8 +54,6 @@ struct Sm90Stages<Config, true> {
     return fit < Config::kStages ? fit : Config::kStages;
   }
 
-  CUTE_HOST_DEVICE static constexpr LaunchedStages whole() { return {Config::kTileN, count(Config::kTileN)}; }
-
   CUTE_DEVICE typename A::Element* stage_a(int stage) {
     return reinterpret_cast<typename A::Element*>(ring) + stage * A::kTileMn * A::kTileK;
   }
@@ -69,6 +64,12 @@ struct Sm90Stages<Config, true> {
     return reinterpret_cast<typename B::Element*>(ring + params.stages * kBytesA) + stage * elements_b(params.tile_n);
   }
 };
+
+/// Of a launch that computes whole tiles.
+template <class Config>
+CUTE_HOST_DEVICE constexpr LaunchedStages whole_tiles() {
+  return {Config::kTileN, Sm90Stages<Config>::count(Config::kTileN)};
+}
 
 }  // namespace v0_1
 }  // namespace mmagen

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kPeakThreads<Config>) wgmma_loop_kernel(int it
   extern __shared__ __align__(1024) unsigned char smem[];
   auto& storage = *reinterpret_cast<typename Config::Mainloop::SharedStorage*>(smem);
   write_operand<typename Config::A>(storage.stage_a(0), kPeakThreads<Config>);
-  write_operand<typename Config::B>(storage.stage_b(storage.whole(), 0), kPeakThreads<Config>);
+  write_operand<typename Config::B>(storage.stage_b(whole_tiles<Config>(), 0), kPeakThreads<Config>);
   write_metadata(storage, kPeakThreads<Config>, 0);
   fence_view_async_shared();
   __syncthreads();
