@@ -151,7 +151,8 @@ class Epilogue:
 
     slice: rows of D (columns, if D is M contiguous or stored by TMA) staged in shared memory at a time. pad: elements added to
     a staged row to avoid bank conflicts of fragment stores. vector: elements of D per wide store. buffers: slices of a
-    warpgroup that TMA stores may have in flight, 0 without TMA stores.
+    warpgroup that TMA stores may have in flight, 0 without TMA stores. most_buffers: the same, of launches that have more in
+    place of stages.
     operations: what is done to an accumulator, in order; () for alpha * accumulator + beta * C.
     """
 
@@ -163,6 +164,7 @@ class Epilogue:
     vector: int
     smem_bytes: int
     buffers: int = 0
+    most_buffers: int = 0
     operations: tuple[Operation, ...] = ()
 
     @property

@@ -136,14 +136,14 @@ def narrow_split_problems(
 
 
 def fitted_problems(
-    tile: Tile, cluster: tuple[int, int], widths: Sequence[tuple[int, int]], tiles: int, along_m: bool
+    tile: Tile, cluster: tuple[int, int], widths: Sequence[tuple[int, int]], tiles: int, along_m: bool, k_tiles: int = 2
 ) -> tuple[Problem, ...]:
     """For a launch with a list of widths: for each of `widths`, a problem whose call selects it with WAVE clusters at once.
 
     widths: each with the next narrower one, 0 for none. tile: whole. tiles: along that mode, WAVE if waves decide, else 1. along_m:
-    with swapped operands, widths are along M.
+    with swapped operands, widths are along M. k_tiles: of each tile of D.
     """
-    m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], 2 * tile[2] - 16
+    m, n, k = tile[0] * cluster[0], tile[1] * cluster[1], k_tiles * tile[2] - 16
     found = []
     for width, narrower in widths:
         most, least = (one * cluster[0 if along_m else 1] * tiles for one in (width, narrower))

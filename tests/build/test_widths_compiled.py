@@ -32,16 +32,19 @@ _WIDTH_AND_STAGES = 5 * 128 + 10 * 4
 
 def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
     """The number of stages is compared too. As many clusters run at once as there are whole tiles, or some more: all are
-    computed in one wave, and the grid has a cluster for each. K is one k tile, of which no parts go through a workspace."""
+    computed in one wave, and the grid has a cluster for each. Where parts of K could go through a workspace, it is one
+    k tile, of which none do."""
     it = compiled("tile_n")
     assert isinstance(it.plan, WgmmaGemmPlan)
     dice = random.Random(5)
     widths: set[tuple[str, int]] = set()
+    found: set[bool] = set()
     configs = [config for config in it.plan.configs if config.plan.scheduler.widths]
     for config in configs:
         kernel = KernelShape.of(config.plan)
         for _ in range(12):
-            problem = Problem(shape=(8 * dice.randint(1, 60), 8 * dice.randint(1, 60), 64), batch=dice.choice([1, 1, 3]))
+            k = 64 if config.plan.scheduler.takes_workspace else dice.choice([64, 520, 640, 704, 1024])
+            problem = Problem(shape=(8 * dice.randint(1, 60), 8 * dice.randint(1, 60), k), batch=dice.choice([1, 1, 3]))
             clusters = config.plan.tiles_of(problem) + dice.choice([0, 1, 5, 30])
             task = Task(config.plan, it.ptx, problem, "zeros", 1, it.plan, config.name)
             data = operands(config.plan, problem, "zeros", 1)
@@ -53,9 +56,12 @@ def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
             expected = tiles[0] * tiles[1] * problem.batch
             assert launched.grid[0] * launched.grid[1] * launched.grid[2] == expected * x * y * z, (config.name, problem, tile)
             width, stages = struct.unpack_from("ii", launched.params, _WIDTH_AND_STAGES)
-            assert width == tile[kernel.along] and stages == config.plan.stages_of(width), (config.name, problem, stages)
+            assert width == tile[kernel.along], (config.name, problem)
+            assert stages == config.plan.stages_and_buffers(width, k)[0], (config.name, problem, stages)
             widths.add((config.name, width))
+            found.add(stages == config.plan.stages_of(width))
     assert len(widths) > 2 * len(configs), "each launch has computed several widths"
+    assert found == {True, False}, "calls with few k tiles have fewer stages and more buffers"
 
 
 def test_the_peak_program_compiles_for_a_kernel_of_several_widths(tmp_path):

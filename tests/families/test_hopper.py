@@ -137,15 +137,16 @@ def test_a_slice_that_tma_cannot_store_is_named_as_the_spec_has_it(operands, maj
     assert planned(document, epilogue=out | {"major": other}).epilogue.major == other
 
 
-def test_slices_are_halved_where_the_stages_of_the_spec_fit_only_then():
-    """128 x 192 x 64 in bf16: a stage has 40,960 B, a slice 64 rows of 64 or 32 columns, of which there are four."""
+def test_there_is_one_buffer_where_the_stages_of_the_spec_fit_only_then():
+    """128 x 192 x 64 in bf16: a stage has 40,960 B, a slice of 64 rows and columns 8,192 B, and two warpgroups stage them."""
     tall = PINGPONG | {"atom": "SM90_64x192x16_F32BF16BF16_SS", "tile": [128, 192, 64], "atoms_layout": [1, 1, 1]}
     tall |= {"epilogue": {"out": "bf16"}}
     asked = (planned(tall), planned(tall, stages=4), planned(tall, stages=5))
-    assert [(it.stages, it.epilogue.slice) for it in asked] == [(4, 64), (4, 64), (5, 32)]
+    assert [(it.stages, it.epilogue.buffers) for it in asked] == [(4, 2), (4, 2), (5, 1)]
+    assert {it.epilogue.slice for it in asked} == {64}
     (fault,) = faults(tall | {"stages": 6})
     assert dict(fault.change) == {("stages",): 5} and fault.remedy.startswith("at most 5")
-    assert planned(PINGPONG, stages=2).epilogue.slice == planned(PINGPONG).epilogue.slice
+    assert planned(PINGPONG, stages=2).epilogue == planned(PINGPONG).epilogue
     deep = {
         "atom": "SM90_64x192x16_F32BF16BF16_SS",
         "tile": [256, 192, 112],
@@ -153,7 +154,7 @@ def test_slices_are_halved_where_the_stages_of_the_spec_fit_only_then():
         "schedule": "cooperative",
     }
     it = planned(PINGPONG | deep | {"epilogue": {"out": "bf16"}})
-    assert (it.stages, it.epilogue.slice) == (2, 32), "with slices of 64 columns a second stage does not fit"
+    assert (it.stages, it.epilogue.buffers) == (2, 1), "beside two buffers a second stage does not fit"
 
 
 def test_accumulators_may_exceed_the_registers_at_launch():

@@ -325,18 +325,31 @@ def test_fewer_columns_have_more_stages():
         stage = (several.tile[0] + atom.n) * 64 * 2
         assert several.stages_of(atom.n) == ring // stage
     assert ring + several.epilogue.smem_bytes + 1024 == several.smem_bytes <= several.smem_limit
-    assert several.epilogue.slice * 2 == whole.epilogue.slice, "narrower slices leave more for stages"
+    assert (several.epilogue.buffers, whole.epilogue.buffers) == (1, 2), "one buffer leaves more for stages"
     assert (whole.mainloop.ring_bytes, whole.most_stages, whole.stages) == (0, whole.stages, 6)
     code = render(planned(text("2x1n[80,96,112]")))["include/lib/tile.cuh"].decode()
     assert "kStages = 8;" in code and f"kRingBytes = {ring};" in code
     assert "6 of 128 columns; 7 of 96, 112 columns; 8 of 80 columns" in str(dict(sections(several)))
 
 
+def test_calls_of_few_k_tiles_have_two_buffers():
+    """Beside the second buffers of two warpgroups, 16 KB, a stage less fits unless there are bytes to spare."""
+    several = planned(text("2x1n[80,96,112]")).configs[0].plan
+    of_k = [
+        [several.stages_and_buffers(n, k) for n in (80, 96, 112, 128)] for k in (1, 64 * 10, 64 * 11, 64 * 12, 64 * 13, 9999)
+    ]
+    assert [found[0] for found in of_k] == [(7, 2)] * 4 + [(8, 1)] * 2, "up to 12 k tiles"
+    assert [found[1] for found in of_k] == [found[2] for found in of_k] == [(6, 2)] * 2 + [(7, 1)] * 4, "up to 10"
+    assert [found[3] for found in of_k] == [(6, 2)] * 6, "a second buffer costs no stage"
+    few = planned(text("2x1n[64,96]").replace("schedule:", "stages: 3, schedule:")).configs[0].plan
+    assert few.stages_and_buffers(64, 1) == few.stages_and_buffers(64, 9999) == (4, 2)
+
+
 def test_stages_of_the_spec_are_those_of_whole_tiles():
     few = planned(text("2x1n[64,96]").replace("schedule:", "stages: 3, schedule:")).configs[0].plan
     assert few.mainloop.ring_bytes == 3 * (128 + 128) * 64 * 2
     assert [few.stages_of(n) for n in (64, 96, 128)] == [4, 3, 3]
-    assert few.epilogue.slice == planned(text("2x1 1x1")).epilogue.slice, "narrower slices would add no stage"
+    assert few.epilogue.buffers == 2, "one buffer would add no stage"
 
 
 def test_several_panels_have_stages_of_whole_tiles():

@@ -305,9 +305,9 @@ FAULTS = (
     hopper(
         "d_coordinates_exchanged",
         "warpgroup4",
-        "sm90_epilogue_tma",
-        "Config::kDRowMajor ? column : box_m, Config::kDRowMajor ? box_m : column,",
-        "column, box_m,",
+        "sm90_maps_of_d",
+        "&to.map_d, box, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column,",
+        "&to.map_d, box, column, m,",
         "256,384,64",
         "boxes of a D with contiguous columns land at the mirror image of their place",
     ),

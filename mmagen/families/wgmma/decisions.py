@@ -6,6 +6,7 @@ Every function is a small rule of its own, defined for illegal specs too, so tha
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from mmagen.families.wgmma import mixed, pieces, scaling
 from mmagen.mma.atoms import Atom
@@ -18,10 +19,8 @@ from mmagen.spec.model import Layout, Spec
 
 ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
-EPILOGUE_BUFFERS = 2
+EPILOGUE_BUFFERS = (2, 1)  # of a warpgroup; one if more stages fit then and are wanted
 EPILOGUE_ROWS = 64  # of a wgmma, which one warpgroup holds
-LEAST_LINE_BYTES = 64  # of a row of D in a slice, below which slices are not halved
-LEAST_SLICE = 16  # columns of a D with M contiguous, likewise
 SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
 BARRIER_BYTES = 1024
 MOST_DEFAULT_STAGES = 12
@@ -242,58 +241,50 @@ def atoms_of_a_warpgroup(mma: TiledMma, tile: Tile) -> int:
 
 
 def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
-    """Columns of D that a warpgroup stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K. Half
-    as many if the spec's stages, or two, fit only then; D takes longer to store in narrower slices."""
-    columns, half = _slices(spec, atom, mma, tile)
-    if not half:
-        return columns
-    a, b = (operand(letter, spec, atom, tile) for letter in "AB")
-
-    def suffices(slice_columns: int) -> bool:
-        return most_stages(spec, mma, a, b, _epilogue(spec, atom, mma, slice_columns)) >= (spec.stages or 2)
-
-    return columns if suffices(columns) or not suffices(half) else half
-
-
-def _slices(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> tuple[int, int]:
-    """Columns of a slice, and half as many; 0 in place of the half if its rows would be too short."""
+    """Columns of D that a warpgroup stages at a time: at most a line of 128 bytes, and equal shares for CTAs that split K."""
     out, repeats = rules.out_type(spec, atom), atoms_of_a_warpgroup(mma, tile)
     pair = 2 if halves_columns(spec.epilogue) else 1
     columns = power_of_two_divisor(atom.n, pair * 128 // out.bytes if spec.epilogue.major == "N" else 64)
     while columns > 8 and repeats * (atom.n // columns) % split_k(spec):
         columns //= 2
-    half, least = columns // 2, LEAST_LINE_BYTES * pair // out.bytes if spec.epilogue.major == "N" else LEAST_SLICE
-    return columns, half if half >= least else 0
+    return columns
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
-    """Slices stored by TMA, two buffers per warpgroup."""
-    return _epilogue(spec, atom, mma, slice_n(spec, atom, mma, tile))
+    """Slices stored by TMA, two buffers per warpgroup; one if the spec's stages, or two, fit only then."""
+    two, one = (_epilogue(spec, atom, mma, tile, buffers) for buffers in EPILOGUE_BUFFERS)
+    a, b = (operand(letter, spec, atom, tile) for letter in "AB")
+
+    def suffices(staged: Epilogue) -> bool:
+        return most_stages(spec, mma, a, b, staged) >= (spec.stages or 2)
+
+    return two if suffices(two) or not suffices(one) else one
 
 
 def epilogue_of_widths(
     spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, a: Operand, b: Operand, widths: Collection[int]
 ) -> Epilogue:
-    """Of a kernel whose launches compute one of `widths` columns of a tile. Slices are half as wide if a launch then has more
-    stages: D takes longer to store, but stages help narrow tiles more (docs/performance.md)."""
-    columns, half = _slices(spec, atom, mma, tile)
-    whole, narrow = (_epilogue(spec, atom, mma, one) for one in (columns, half or columns))
+    """Of a kernel whose launches compute one of `widths` columns of a tile. There is room for one buffer of each warpgroup if a
+    launch then has more stages; each call decides whether it has the second buffer or these stages (sm90_stages.cuh)."""
+    most = max(EPILOGUE_BUFFERS)
+    two, one = (replace(_epilogue(spec, atom, mma, tile, buffers), most_buffers=most) for buffers in EPILOGUE_BUFFERS)
 
     def stages_of(staged: Epilogue) -> list[int]:
         ring = ring_bytes(spec, mma, a, b, staged)
         return [ring_stages(spec, mma, a, b, staged, ring, width) for width in widths]
 
-    return narrow if stages_of(narrow) != stages_of(whole) else whole
+    fits = most_stages(spec, mma, a, b, two) >= (spec.stages or 2)
+    return two if fits and stages_of(one) == stages_of(two) else one
 
 
-def _epilogue(spec: Spec, atom: Atom, mma: TiledMma, columns: int) -> Epilogue:
-    out = rules.out_type(spec, atom)
+def _epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, buffers: int) -> Epilogue:
+    out, columns = rules.out_type(spec, atom), slice_n(spec, atom, mma, tile)
     scalar = budgets.scalar_type(atom, out)
     found = operations(spec.epilogue, out, scalar)
     slice_bytes = EPILOGUE_ROWS * columns // columns_of_element(found) * out.bytes
-    smem_bytes = consumers(spec, mma) * EPILOGUE_BUFFERS * slice_bytes
+    smem_bytes = consumers(spec, mma) * buffers * slice_bytes
     vector = VECTOR_BYTES // out.bytes
-    return Epilogue(out, spec.epilogue.major, scalar, columns, 0, vector, smem_bytes, EPILOGUE_BUFFERS, found)
+    return Epilogue(out, spec.epilogue.major, scalar, columns, 0, vector, smem_bytes, buffers, buffers, found)
 
 
 # --- Shared memory ---------------------------------------------------------------------------------------------------
@@ -312,7 +303,7 @@ def smem_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, s
 
 def _barriers_beside_stages(spec: Spec, mma: TiledMma, staged: Epilogue) -> int:
     """A turn for each consumer, and one for each of its buffers, to which C is loaded."""
-    return consumers(spec, mma) * (1 + staged.buffers)
+    return consumers(spec, mma) * (1 + staged.most_buffers)
 
 
 def _pipeline_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:
@@ -366,8 +357,27 @@ def ring_bytes(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilog
 
 def ring_stages(spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue, ring: int, columns: int) -> int:
     """Stages in `ring` bytes of a launch that computes `columns` columns of a tile. If a stage of B has several panels, its size
-    does not depend on `columns` (sm90_stages.cuh)."""
+    does not depend on `columns`."""
     lines = columns if b.tma and b.tma.panels == 1 else b.extent_mn
     each = a.bytes_per_stage + b.bytes_per_stage * lines // b.extent_mn
     most = min(barrier_stages(spec, mma, staged), max(spec.stages or 0, MOST_DEFAULT_STAGES))
     return min(ring // each, most)
+
+
+def stages_and_buffers(
+    spec: Spec, mma: TiledMma, a: Operand, b: Operand, staged: Epilogue, ring: int, columns: int, k_tiles: int
+) -> tuple[int, int]:
+    """Of a launch that computes `columns` columns of a tile, as Sm90Stages::launched in sm90_stages.cuh has them: the second buffer
+    of each warpgroup is taken from `ring` if that leaves as many stages, or if K is short."""
+    most = ring_stages(spec, mma, a, b, staged, ring, columns)
+    if staged.buffers == staged.most_buffers:
+        return most, staged.buffers
+    beside_two = ring_stages(spec, mma, a, b, staged, ring - staged.smem_bytes, columns)
+    if beside_two == most or (beside_two >= 2 and k_tiles <= most_k_tiles_of_two_buffers(most)):
+        return beside_two, staged.most_buffers
+    return most, staged.buffers
+
+
+def most_k_tiles_of_two_buffers(stages: int) -> int:
+    """Most k tiles of a tile of D for which a launch takes a second buffer in place of some of its `stages`."""
+    return 3 * stages // 2

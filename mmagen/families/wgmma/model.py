@@ -151,6 +151,14 @@ class WgmmaGemmPlan(GemmPlan):
         a, b = self.operands
         return decisions.ring_stages(self.spec, self.tiled_mma, a, b, self.epilogue, ring, columns)
 
+    def stages_and_buffers(self, columns: int, k: int) -> tuple[int, int]:
+        """Of a call with so many columns of a tile and extent K: stages, and buffers of the epilogue for each warpgroup."""
+        if not (ring := self.mainloop.ring_bytes):
+            return self.mainloop.stages, self.epilogue.buffers
+        a, b = self.operands
+        k_tiles = -(-k // self.tile[2])
+        return decisions.stages_and_buffers(self.spec, self.tiled_mma, a, b, self.epilogue, ring, columns, k_tiles)
+
     @property
     def most_stages(self) -> int:
         return max((self.stages_of(atom.n) for atom in self.launched_atoms), default=self.stages)

@@ -214,7 +214,7 @@ def _smem(spec: Spec, atom: Atom, mma: TiledMma, tile: decisions.Tile) -> Iterat
             ),
         )
     elif spec.stages and spec.stages > most:
-        # Narrower slices of the epilogue may leave room for more.
+        # One buffer of the epilogue in place of two may leave room for more.
         staged = decisions.epilogue(spec.model_copy(update={"stages": most + 1}), atom, mma, tile)
         most = max(most, decisions.most_stages(spec, mma, a, b, staged))
         need = f"{spec.stages} need {decisions.smem_bytes(spec, mma, spec.stages, a, b, staged):,} B of shared memory, {has}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mmagen.families.wgmma import decisions
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.plan.trials import (
     WAVE,
@@ -20,7 +21,11 @@ def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
     found = cluster_problems(tile, cluster, plan.most_stages)
     if scheduler.widths:
         tiles = 1 if scheduler.takes_workspace else WAVE
-        found = (*found, *fitted_problems(tile, cluster, _own_widths(plan), tiles, along_m=plan.swapped))
+        own = _own_widths(plan)
+        found = (*found, *fitted_problems(tile, cluster, own, tiles, along_m=plan.swapped))
+        if longer := _one_buffer(plan, own):
+            width, k_tiles = longer
+            found = (*found, *fitted_problems(tile, cluster, [width], tiles, along_m=plan.swapped, k_tiles=k_tiles))
     if scheduler.workspace_splits is None:
         return (*stream_k_problems(tile, cluster), *found) if scheduler.shares_last_wave else found
     of_operands = cluster, plan.operands[1].element.bytes, scheduler.workspace_splits
@@ -29,6 +34,17 @@ def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
     split = split_k_problems(_narrowed(plan, least), *of_operands)
     narrow = narrow_split_problems(_narrowed(plan, most), *of_operands, along_m=plan.swapped) if most else ()
     return (*split, *narrow, *found)
+
+
+def _one_buffer(plan: WgmmaGemmPlan, widths: list[tuple[int, int]]) -> tuple[tuple[int, int], int] | None:
+    """The first of `widths` with which calls of few k tiles have two buffers of the epilogue and others one, and the least number
+    of k tiles of the others; stages are then used again."""
+    for width in widths:
+        most = plan.stages_of(width[0])
+        k_tiles = decisions.most_k_tiles_of_two_buffers(most) + 1
+        if plan.stages_and_buffers(width[0], 1)[1] != plan.stages_and_buffers(width[0], k_tiles * plan.tile[2])[1]:
+            return width, k_tiles
+    return None
 
 
 def _narrowed(plan: WgmmaGemmPlan, columns: int) -> tuple[int, int, int]:

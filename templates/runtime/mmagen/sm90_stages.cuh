@@ -7,9 +7,9 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Columns of a tile that a launch computes, and its number of stages.
+/// Columns of a tile that a launch computes, its number of stages, and the buffers in which a warpgroup stages slices of D.
 struct LaunchedStages {
-  int tile_n, stages;
+  int tile_n, stages, buffers;
 };
 
 /// kAtLaunch: does the launch decide how many columns of a tile are computed?
@@ -20,8 +20,10 @@ struct Sm90Stages {
   alignas(1024) cute::ArrayEngine<typename A::Element, cute::cosize_v<typename A::SmemLayout>> a;
   alignas(1024) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
 
-  /// Number of stages.
-  CUTE_HOST_DEVICE static constexpr int count(int) { return Config::kStages; }
+  /// k_tiles: of each tile of D.
+  CUTE_HOST_DEVICE static constexpr LaunchedStages launched(int, int64_t) {
+    return {Config::kTileN, Config::kStages, Config::kEpilogueBuffers};
+  }
 
   CUTE_DEVICE typename A::Element* stage_a(int stage) { return a.begin() + stage * A::kTileMn * A::kTileK; }
 
@@ -32,7 +34,8 @@ struct Sm90Stages {
 };
 
 /// All stages of A, then those of B. A stage of B has as many lines as columns are computed, so more stages fit if these are
-/// fewer.
+/// fewer. The epilogue's buffers follow. If the kernel has room for one for each warpgroup, those of a launch with two begin
+/// before the end of `ring`, where it has no stages.
 template <class Config>
 struct Sm90Stages<Config, true> {
   using A = typename Config::A;
@@ -47,10 +50,21 @@ struct Sm90Stages<Config, true> {
   static_assert(kBytesA % (8 * A::kSwizzleBytes) == 0, "the swizzle repeats");
   static_assert(8 * B::kTileK * int(sizeof(typename B::Element)) % (8 * B::kSwizzleBytes) == 0, "tile_n is a multiple of 8");
 
-  /// Number of stages of a launch that computes `tile_n` columns.
-  CUTE_HOST_DEVICE static constexpr int count(int tile_n) {
-    int const fit = Config::kRingBytes / (kBytesA + elements_b(tile_n) * int(sizeof(typename B::Element)));
+  /// Number of stages of a launch that computes `tile_n` columns, with so many buffers for each warpgroup.
+  CUTE_HOST_DEVICE static constexpr int count(int tile_n, int buffers = Config::kEpilogueBuffers) {
+    int const ring = Config::kRingBytes - (buffers - Config::kEpilogueBuffers) * Config::kEpilogueBytes;
+    int const fit = ring / (kBytesA + elements_b(tile_n) * int(sizeof(typename B::Element)));
     return fit < Config::kStages ? fit : Config::kStages;
+  }
+
+  /// A warpgroup has two buffers if that leaves as many stages, or if K is short. Then D takes most of the time, and stages
+  /// that would hold several tiles' K gain less than the second buffer.
+  CUTE_HOST_DEVICE static constexpr LaunchedStages launched(int tile_n, int64_t k_tiles) {
+    int const most = count(tile_n);
+    if (Config::kEpilogueBuffers == 2) { return {tile_n, most, 2}; }
+    int const beside_two = count(tile_n, 2);
+    bool const two = beside_two == most || (beside_two >= 2 && 2 * k_tiles <= 3 * most);
+    return two ? LaunchedStages{tile_n, beside_two, 2} : LaunchedStages{tile_n, most, 1};
   }
 
   CUTE_DEVICE typename A::Element* stage_a(int stage) {
@@ -67,7 +81,7 @@ struct Sm90Stages<Config, true> {
 /// Of a launch that computes whole tiles.
 template <class Config>
 CUTE_HOST_DEVICE constexpr LaunchedStages whole_tiles() {
-  return {Config::kTileN, Sm90Stages<Config>::count(Config::kTileN)};
+  return {Config::kTileN, Sm90Stages<Config>::count(Config::kTileN), Config::kEpilogueBuffers};
 }
 
 }  // namespace v0_1

@@ -61,24 +61,55 @@ struct MatrixExtent {
   int64_t ld, batch_stride;
 };
 
+/// A matrix in tiles: MatrixExtent describes the first one, and each begins `stride` elements after the one before.
+struct Tiles {
+  int64_t count, stride;
+};
+
+namespace detail {
+
+/// strides: of all modes but the first, in elements. A mode of extent 1 may have any stride.
+template <class Element, int kModes>
+CUresult encode_modes(CUtensorMap& map, void const* pointer, int64_t const (&extents)[kModes],
+                      int64_t const (&strides)[kModes - 1], int box_along, int box_across, int swizzle_bytes) {
+  auto const encode = tensor_map_encoder();
+  if (encode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+  cuuint64_t of_modes[kModes], bytes[kModes - 1];
+  cuuint32_t box[kModes], steps[kModes];
+  for (int i = 0; i < kModes; ++i) {
+    of_modes[i] = cuuint64_t(extents[i]);
+    box[i] = i == 0 ? cuuint32_t(box_along) : i == 1 ? cuuint32_t(box_across) : 1;
+    steps[i] = 1;
+  }
+  for (int i = 0; i < kModes - 1; ++i) {
+    bool const any = i > 0 && extents[i + 1] == 1;  // for instance a batch stride of 0, which TMA does not take
+    bytes[i] = any ? 16 : cuuint64_t(strides[i] * int64_t(sizeof(Element)));
+  }
+  // Promotion to 256 bytes costs a sixth of the rate of TMA where lines do not begin at multiples of 32 bytes, and gains
+  // nothing where they do.
+  return encode(&map, tensor_map_type<Element>(), kModes, const_cast<void*>(pointer), of_modes, bytes, box, steps,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, tensor_map_swizzle(swizzle_bytes), CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+}  // namespace detail
+
 /// Encodes `map` for boxes of box_along x box_across elements, in shared memory as rows of swizzle_bytes with TMA's swizzle.
 /// CUDA_ERROR_INVALID_VALUE where TMA cannot address the matrix: rows must begin at 16-byte boundaries.
 template <class Element>
 CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& matrix, int box_along, int box_across,
                            int swizzle_bytes) {
-  auto const encode = detail::tensor_map_encoder();
-  if (encode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
-  cuuint64_t const extents[3] = {cuuint64_t(matrix.along), cuuint64_t(matrix.across), cuuint64_t(matrix.batch)};
-  // A matrix that all batches share, or a single one, has extent 1 in its last mode, with any valid stride.
-  int64_t const batch_stride = matrix.batch == 1 ? 16 : matrix.batch_stride * int64_t(sizeof(Element));
-  cuuint64_t const strides[2] = {cuuint64_t(matrix.ld * int64_t(sizeof(Element))), cuuint64_t(batch_stride)};
-  cuuint32_t const box[3] = {cuuint32_t(box_along), cuuint32_t(box_across), 1};
-  cuuint32_t const steps[3] = {1, 1, 1};
-  // Promotion to 256 bytes costs a sixth of the rate of TMA where lines do not begin at multiples of 32 bytes, and gains
-  // nothing where they do.
-  return encode(&map, detail::tensor_map_type<Element>(), 3, const_cast<void*>(pointer), extents, strides, box, steps,
-                CU_TENSOR_MAP_INTERLEAVE_NONE, detail::tensor_map_swizzle(swizzle_bytes), CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return detail::encode_modes<Element, 3>(map, pointer, {matrix.along, matrix.across, matrix.batch},
+                                          {matrix.ld, matrix.batch_stride}, box_along, box_across, swizzle_bytes);
+}
+
+/// The same for a matrix in tiles, with the modes along, across, tile, batch. A box that extends beyond its tile does not reach
+/// the next one.
+template <class Element>
+CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& tile, Tiles const& tiles, int box_along,
+                           int box_across, int swizzle_bytes) {
+  return detail::encode_modes<Element, 4>(map, pointer, {tile.along, tile.across, tiles.count, tile.batch},
+                                          {tile.ld, tiles.stride, tile.batch_stride}, box_along, box_across, swizzle_bytes);
 }
 
 /// Calls `encode`, which encodes tensor maps, and sets `result` to what it returns. The driver's functions need a current

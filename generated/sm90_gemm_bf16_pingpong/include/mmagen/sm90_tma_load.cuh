@@ -137,7 +137,7 @@ struct Sm90TmaLoad {
     static_assert(!Config::kTileNAtLaunch || B::kContiguousK, "the lines of a panel are columns of the tile");
     params.cluster = cluster;
     params.tile_n = cluster.tile_n;
-    params.stages = SharedStorage::count(cluster.tile_n);
+    params.stages = SharedStorage::launched(cluster.tile_n, detail::ceil_div(args.k, int64_t(Config::kTileK))).stages;
     params.box_a = kLines<A> / cluster.n;
     params.box_b = (Config::kTileNAtLaunch ? cluster.tile_n : kLines<B>) / cluster.m;
     return encode(params, args, false);

@@ -18,11 +18,12 @@
 #include "further_tensors.cuh"
 #include "gemm_arguments.cuh"
 #include "sm90_cluster.cuh"
+#include "sm90_maps_of_d.cuh"
 #include "sm90_slice_beside.cuh"
 #include "sm90_staged_slice.cuh"
+#include "sm90_stages.cuh"
 #include "sm90_tensor_map.cuh"
 #include "sm90_tma.cuh"
-#include "tile_raster.cuh"
 
 namespace mmagen {
 inline namespace v0_1 {
@@ -35,11 +36,10 @@ struct Sm90EpilogueTma {
   using ElementD = typename Config::ElementD;
   using TiledMma = typename Config::TiledMma;
 
-  struct alignas(128) Params {
-    CUtensorMap map_d;
+  struct alignas(128) Params : Sm90MapsOfD<Config, kSumsOfElement<Functor>> {
     CUtensorMap map_source;  // if tma_loads: of C, or of a second matrix
     int m, n;
-    int tile_n;  // with Config::kTileNAtLaunch: columns of a tile that are computed
+    int tile_n, buffers;  // with Config::kTileNAtLaunch: columns of a tile that are computed, and kBuffers
     ElementD const* c;
     int64_t ldc, batch_stride_c;
     ElementD* d;
@@ -53,17 +53,14 @@ struct Sm90EpilogueTma {
     alignas(1024) unsigned char d[Config::kEpilogueBytes];
   };
 
-  /// For each warpgroup that stores: TMA has loaded a slice of C to a buffer.
-  struct SourceBarriers {
-    Barrier of_buffer[Config::kConsumers * Config::kEpilogueBuffers];
-  };
-
   static constexpr int kRows = 64;                       // of a wgmma, 16 in each warp: PTX ISA, "Register Fragments for wgmma"
   static constexpr int kPair = kSumsOfElement<Functor>;  // columns of sums for one of D
   static constexpr int kSliceN = Config::kSliceN;        // of sums
   static constexpr int kSliceD = kSliceN / kPair;        // of D
   static constexpr int kSliceBytes = kRows * kSliceD * int(sizeof(ElementD));
-  static constexpr int kBuffers = Config::kEpilogueBuffers;
+  static constexpr int kBuffers = Config::kEpilogueBuffers;  // of a warpgroup for which the kernel has room, at least
+  static constexpr int kMostBuffers = Config::kTileNAtLaunch ? 2 : kBuffers;
+  static_assert(kMostBuffers == 1 || kMostBuffers == 2, "what Part::buffer and Part::parity compute");
   using Slice = Sm90StagedSlice<ElementD, Config::kDRowMajor, kRows, kSliceD>;
   static constexpr int kWarpRows = Slice::kWarpRows;
   static constexpr int kPitch = Slice::kPitch;
@@ -82,6 +79,11 @@ struct Sm90EpilogueTma {
   static constexpr int kNamedBarrier = 8;  // + warpgroup; those below belong to schedules and tile schedulers
   static_assert(kNamedBarrier + Config::kConsumers <= 16, "a CTA has 16 named barriers");
 
+  /// For each warpgroup that stores: TMA has loaded a slice of C to a buffer.
+  struct SourceBarriers {
+    Barrier of_buffer[Config::kConsumers * kMostBuffers];
+  };
+
   /// If TMA cannot address D, threads store all of it.
   static CUresult make_params(Params& params, GemmArguments<Config> const& args, int tile_n = Config::kTileN) {
     int64_t const columns = args.n / kPair;
@@ -92,6 +94,7 @@ struct Sm90EpilogueTma {
     params.m = int(args.m);
     params.n = int(args.n);
     params.tile_n = tile_n;
+    params.buffers = Sm90Stages<Config>::launched(tile_n, detail::ceil_div(args.k, int64_t(Config::kTileK))).buffers;
     params.c = args.c;
     params.ldc = args.ldc;
     params.batch_stride_c = args.batch_stride_c;
@@ -99,7 +102,7 @@ struct Sm90EpilogueTma {
     params.ldd = args.ldd;
     params.batch_stride_d = args.batch_stride_d;
     params.functor = functor_params<Functor>(args);
-    CUresult const result = encode_tensor_map<ElementD>(params.map_d, args.d, d, kAlong, kAcross, kPitch);
+    CUresult const result = params.encode(args.d, d, tile_n, kAlong, kAcross, kPitch);
     FurtherTensor source = {nullptr, 0, 0};
     if constexpr (kStagesMatrix) {
       source = matrix_for_map(Functor::staged_matrix(params.functor), args);
@@ -119,7 +122,7 @@ struct Sm90EpilogueTma {
   }
 
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
-    if (params.tma_end > 0) { tma_prefetch_descriptor(&params.map_d); }
+    if (params.tma_end > 0) { params.prefetch(launched_tile_n<Config>(params)); }
     if (params.tma_loads) { tma_prefetch_descriptor(&params.map_source); }
   }
 
@@ -138,7 +141,7 @@ struct Sm90EpilogueTma {
   CUTE_DEVICE static void init(Params const& params, SourceBarriers& barriers, int warp, int lane) {
     if (!params.tma_loads) { return; }
     if (warp % 4 == 0 && lane == 0) {
-      for (int i = 0; i < kBuffers; ++i) { barriers.of_buffer[warp / 4 * kBuffers + i].init(1); }
+      for (int i = 0; i < kMostBuffers; ++i) { barriers.of_buffer[warp / 4 * kMostBuffers + i].init(1); }
       fence_barrier_init();
     }
     sync_warpgroup(warp);
@@ -163,7 +166,9 @@ struct Sm90EpilogueTma {
     if (mine.leads) { tma_store_wait<0>(); }  // the stores of the tile before have read the buffers
     mine.sync();                              // so have threads that stored slices themselves
     CUTE_UNROLL
-    for (int i = 0; i < cute::min(kBuffers, kOfSplit); ++i) { load_slice(params, mine, tile, i, slices); }
+    for (int i = 0; i < cute::min(kMostBuffers, kOfSplit); ++i) {
+      if (i < mine.count) { load_slice(params, mine, tile, i, slices); }
+    }
   }
 
   /// act(Int<0>{}), act(Int<1>{}), and so on. Not cute::for_each, of which the compiler makes a function if it becomes long:
@@ -204,6 +209,14 @@ struct Sm90EpilogueTma {
   CUTE_DEVICE static void wait_for_stores() { tma_store_wait<0>(); }
 
  private:
+  CUTE_DEVICE static int buffers_of([[maybe_unused]] Params const& params) {
+    if constexpr (Config::kTileNAtLaunch) {
+      return params.buffers;
+    } else {
+      return kBuffers;
+    }
+  }
+
   CUTE_DEVICE static void sync_warpgroup(int warp) {
     asm volatile("bar.sync %0, 128;" ::"r"(kNamedBarrier + warp / 4) : "memory");
   }
@@ -216,6 +229,7 @@ struct Sm90EpilogueTma {
     bool leads;  // the thread that calls TMA
     int first_m, first_n, first_slice;
     SliceCoord bounds;  // rows and columns from there on are not stored
+    int count;          // of buffers
     unsigned char* buffers;
     Barrier* barriers;
 
@@ -229,8 +243,9 @@ struct Sm90EpilogueTma {
           leads(thread % 128 == 0),
           first_slice(kSlices > kOfSplit ? split * kOfSplit : 0),
           bounds{tile.end_m(params.m), tile.end_n(params.n)},
-          buffers(storage.d + warp / 4 * kBuffers * kSliceBytes),
-          barriers(source.of_buffer + warp / 4 * kBuffers) {
+          count(buffers_of(params)),
+          buffers(storage.d - (count - kBuffers) * Config::kEpilogueBytes + warp / 4 * count * kSliceBytes),
+          barriers(source.of_buffer + warp / 4 * kMostBuffers) {
       auto const [in_warpgroup, warpgroup_m, warpgroup_n, _k] = typename TiledMma::ThrLayoutVMNK{}.get_flat_coord(thread);
       first_m = tile.first_m(Config::kTileM) + warpgroup_m * kMmaM;
       int const tile_n = launched_tile_n<Config>(params), begin_n = tile.first_n(tile_n);
@@ -239,6 +254,19 @@ struct Sm90EpilogueTma {
     }
 
     CUTE_DEVICE void sync() const { sync_warpgroup(warp); }
+
+    /// The buffer of a slice, by the number of slices before it, and the parity of the phase in which its barrier completes.
+    CUTE_DEVICE int buffer(unsigned use) const { return int(use & unsigned(count - 1)); }
+    CUTE_DEVICE uint32_t parity(unsigned use) const { return use >> (count - 1) & 1; }
+
+    /// Waits until a buffer's last store has read it.
+    CUTE_DEVICE void wait_for_buffer() const {
+      if (count == 1) {
+        tma_store_wait<0>();
+      } else {
+        tma_store_wait<1>();
+      }
+    }
 
     /// The first row and column of a slice; columns of the sums.
     CUTE_DEVICE cute::tuple<int, int> place(int slice) const {
@@ -264,25 +292,25 @@ struct Sm90EpilogueTma {
       constexpr int kN = kSlice / kSlicesOfAtom % kCountN;
       constexpr int kM = kSlice / kSlicesOfAtom / kCountN;
       if (kSlices > kOfSplit && kSlice / kOfSplit != split) { return; }
-      if (tma_loads && kSlice % kOfSplit > 0 && kSlice % kOfSplit + kBuffers - 1 < kOfSplit) {
+      if (tma_loads && kSlice % kOfSplit > 0 && kSlice % kOfSplit + mine.count - 1 < kOfSplit) {
         if (mine.leads) { tma_store_wait<0>(); }  // the store of the slice before has read its buffer
         mine.sync();
-        load_slice(params, mine, tile, kSlice % kOfSplit + kBuffers - 1, slices);
+        load_slice(params, mine, tile, kSlice % kOfSplit + mine.count - 1, slices);
       }
       auto const [m, n] = mine.place(kSlice);
-      if (kSkipsOutside<Tile> && !mine.contains(m, n)) { return; }
+      if (skips<Tile>(params, mine, kSlice, m, n)) { return; }
       auto const lines = slices.beside.of_slice(kM, kSlice % (kCountN * kSlicesOfAtom), lane);
       unsigned const use = slices.stored++;
-      unsigned char* const buffer = mine.buffers + use % kBuffers * kSliceBytes;
+      unsigned char* const buffer = mine.buffers + mine.buffer(use) * kSliceBytes;
 
       Tensor sums = make_tensor(&tCrC(0, kM, kN) + kPart * (kSliceN / 2), Shape<Int<kSliceN / 2>>{});
       if (tma_loads) {
-        mine.barriers[use % kBuffers].wait(use / kBuffers % 2);
+        mine.barriers[mine.buffer(use)].wait(mine.parity(use));
         stage<!kStagesMatrix>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile,
                               tma_loads_slice(params, mine, tile, m, n));
       } else {
-        if (mine.leads) { tma_store_wait<kBuffers - 1>(); }  // the store from this buffer has read it
-        mine.sync();                                         // so have threads that stored the slice themselves
+        if (mine.leads) { mine.wait_for_buffer(); }
+        mine.sync();  // threads that stored the slice themselves have read it too
         if (!kPlain && functor.reads_source()) {
           stage<true>(sums, buffer, params, mine, functor, lines, m + mine.row, n, tile, false);
         } else {
@@ -295,11 +323,11 @@ struct Sm90EpilogueTma {
       int const column = n / kPair;  // of D
       if (!kPlain && (Config::kDRowMajor ? column + kSliceD : m + kRows) > to.tma_end) {
         Slice::store_lines(buffer, to.d + tile.batch_d() * to.batch_stride_d, to.ldd, of_d, {m, column}, mine.thread);
-      } else if (!tma_stores<Tile>(params, of_d, m, column)) {
-        store_end_inside<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, mine);
+      } else if (!tma_moves<Tile>(of_d, m, column)) {
+        store_end_of_group<Tile>(buffer, params, of_d, tile.batch_d(), {m, column}, mine);
       } else if (mine.leads) {
         each_box(buffer, m, [&](unsigned char* box, int box_m) {
-          tma_store(&to.map_d, box, Config::kDRowMajor ? column : box_m, Config::kDRowMajor ? box_m : column, tile.batch_d());
+          params.store(to, tile, box, box_m, column, launched_tile_n<Config>(params), params.n);
         });
       }
       if (mine.leads) { tma_store_commit(); }  // one group for each slice, an empty one if TMA did not store the slice
@@ -316,9 +344,13 @@ struct Sm90EpilogueTma {
   template <class Tile>
   static constexpr bool kOfGroup = Tile::kEndsInside;
 
-  /// Are slices outside D left out? TMA would clip them.
+  /// Is a slice left out? Slices outside a group are, and those beyond the columns of a tile that the launch computes. TMA
+  /// clips those outside D; that they are not asked for here keeps the code of other slices free of divergent branches.
   template <class Tile>
-  static constexpr bool kSkipsOutside = Tile::kEndsInside || Tile::kOwnMatrices || Config::kTileNAtLaunch;
+  CUTE_DEVICE static bool skips(Params const& params, Part const& mine, int slice, int m, int n) {
+    if constexpr (Config::kTileNAtLaunch) { return slice % kSlicesOfAtom * kSliceN >= params.tile_n; }
+    return (Tile::kEndsInside || Tile::kOwnMatrices) && !mine.contains(m, n);
+  }
 
   /// Tiles of groups may begin anywhere, and groups may share lines of a second matrix.
   static constexpr bool kStagesMatrix = Called::kStagesMatrix && !kOfGroup<typename Config::TileScheduler::Params::Coord>;
@@ -341,8 +373,8 @@ struct Sm90EpilogueTma {
   CUTE_DEVICE static void load_slice(Params const& params, Part const& mine, Tile const& tile, int i, Slices& slices) {
     auto const place = mine.place(mine.first_slice + i);
     int const m = cute::get<0>(place), n = cute::get<1>(place);
-    if (kSkipsOutside<Tile> && !mine.contains(m, n)) { return; }
-    unsigned const buffer = slices.loaded++ % kBuffers;
+    if (skips<Tile>(params, mine, mine.first_slice + i, m, n)) { return; }
+    int const buffer = mine.buffer(slices.loaded++);
     if (!mine.leads) { return; }
     if (tma_loads_slice(params, mine, tile, m, n)) {
       mine.barriers[buffer].arrive_and_expect(kSliceBytes);
@@ -376,29 +408,13 @@ struct Sm90EpilogueTma {
     return true;
   }
 
-  /// Does TMA store a slice? Not if it ends beyond the columns of the tile that the launch computes: it would write to the next
-  /// tile.
+  /// Stores a slice of a group that TMA does not: its lines are whole vectors unless the group ends in them.
   template <class Tile>
-  CUTE_DEVICE static bool tma_stores(Params const& params, SliceCoord const& end, int m, int column) {
-    if constexpr (Config::kTileNAtLaunch) { return column + kSliceD <= end.n || end.n == params.n / kPair; }
-    return tma_moves<Tile>(end, m, column);
-  }
-
-  /// Stores a slice that TMA does not, of a D that TMA can address: its lines are whole vectors unless the group, or a D with M
-  /// contiguous, ends in them.
-  template <class Tile>
-  CUTE_DEVICE static void store_end_inside(unsigned char const* buffer, Params const& params, SliceCoord const& end, int batch,
-                                           SliceCoord const& first, Part const& mine) {
+  CUTE_DEVICE static void store_end_of_group(unsigned char const* buffer, Params const& params, SliceCoord const& end,
+                                             int batch, SliceCoord const& first, Part const& mine) {
     if constexpr (kOfGroup<Tile>) {
       ElementD* const d = params.d + batch * params.batch_stride_d;
       if constexpr (Tile::kAlongN == Config::kDRowMajor) {
-        Slice::store_lines(buffer, d, params.ldd, end, first, mine.thread);
-      } else {
-        Slice::store_vectors(buffer, d, params.ldd, end, first, mine.row, mine.lane);
-      }
-    } else if constexpr (Config::kTileNAtLaunch) {
-      ElementD* const d = params.d + batch * params.batch_stride_d;
-      if (!Config::kDRowMajor && first.m + kRows > end.m) {
         Slice::store_lines(buffer, d, params.ldd, end, first, mine.thread);
       } else {
         Slice::store_vectors(buffer, d, params.ldd, end, first, mine.row, mine.lane);

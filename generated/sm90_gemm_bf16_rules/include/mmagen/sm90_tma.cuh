@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT-0
-// PTX wrappers for TMA on sm_90: boxes of a tensor of rank 3 to shared memory and back. PTX ISA, "cp.async.bulk.tensor".
+// PTX wrappers for TMA on sm_90: boxes of a tensor of rank 3 or 4 to shared memory and back. PTX ISA, "cp.async.bulk.tensor".
 // Coordinates count elements, the contiguous mode first. Elements of a box outside the tensor are read as zeros and are not
 // written.
 #pragma once
@@ -52,6 +52,13 @@ CUTE_DEVICE void tma_load_multicast(CUtensorMap const* map, void* smem, Barrier&
 CUTE_DEVICE void tma_store(CUtensorMap const* map, void const* smem, int along, int across, int batch) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
                "r"(smem_address(smem)), "r"(along), "r"(across), "r"(batch)
+               : "memory");
+}
+
+/// The same for a matrix in tiles, see Tiles in sm90_tensor_map.cuh.
+CUTE_DEVICE void tma_store(CUtensorMap const* map, void const* smem, int along, int across, int tile, int batch) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(smem_address(smem)), "r"(along), "r"(across), "r"(tile), "r"(batch)
                : "memory");
 }
 
