@@ -1,0 +1,165 @@
+"""python -m tools.tuning_table pack DATABASE... TABLE | unpack TABLE SPEC DATABASE [--problems FILE]
+
+A table has measurements of `mmagen tune` in a form that can be kept in the repository: a row for each problem, a column for each
+choice of a library and for cuBLASLt, medians in microseconds; above them, where and when it was measured. pack writes the table of
+the site with most measurements; later DATABASEs replace earlier ones. unpack writes the database from which
+`mmagen tune SPEC --problems FILE --measured-only` selects a library. Measurements count as those of SPEC's choices with the same
+names, even if the code of a kernel has changed since. Exit code 2 for input that is not right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mmagen.core.errors import ExitCode, MmagenError, SpecError, UsageError
+from mmagen.families.reading import read
+from mmagen.plan.plans import GemmPlan
+from mmagen.tuning.candidates import candidates
+from mmagen.tuning.database import Contents, Site, Writer, digest, site_of
+from mmagen.tuning.database import read as read_database
+from mmagen.tuning.measure import BASELINES, Machine
+
+_HEAD = "# "  # of the line with the site
+
+
+@dataclass(frozen=True)
+class Table:
+    """Microseconds by problem, then by name of a choice. date: of the last measurement, as ISO 8601 has it."""
+
+    site: Site
+    machine: Machine
+    date: str
+    times: dict[str, dict[str, float]]
+
+    @property
+    def names(self) -> list[str]:
+        """cuBLASLt first, then the choices by name."""
+        found = {name for row in self.times.values() for name in row}
+        return [*(name for name in BASELINES if name in found), *sorted(found - {*BASELINES})]
+
+
+def packed(databases: Sequence[Path]) -> Table:
+    """Of the site with most of the measurements. Raises UsageError if there are none."""
+    contents = [read_database(path) for path in databases]
+    together = Contents(tuple(line for one in contents for line in one.lines))
+    site = site_of(together, databases[0])
+    machines = {name: machine for one in contents for name, machine in (one.machines or {}).items()}
+    if site.device not in machines:
+        raise UsageError(f"{databases[0]}: no line says how many multiprocessors {site.device} has")
+    times: dict[str, dict[str, float]] = {}
+    for line in together.lines:
+        if line.site == site and line.ms:
+            times.setdefault(line.problem, {})[line.name] = line.ms * 1e3
+    return Table(site, machines[site.device], _last_date(databases), times)
+
+
+def _last_date(databases: Iterable[Path]) -> str:
+    dates = []
+    for path in databases:
+        for text in path.read_text("utf-8").splitlines():
+            try:
+                dates.append(str(json.loads(text)["time"])[:10])
+            except (ValueError, KeyError, TypeError):  # a line that read_database skips too
+                continue
+    return max(dates, default="")
+
+
+def to_text(table: Table) -> str:
+    """Four digits of each time; nothing where there is none."""
+    stream = io.StringIO()
+    clusters = {str(ctas): count for ctas, count in table.machine.clusters.items()}
+    machine = {"multiprocessors": table.machine.multiprocessors, "clusters": clusters}
+    stream.write(_HEAD + json.dumps({**asdict(table.site), "date": table.date, "machine": machine}) + "\n")
+    rows = csv.writer(stream, lineterminator="\n")
+    rows.writerow(["problem", *table.names])
+    for problem, times in sorted(
+        table.times.items(), key=lambda row: [int(extent) for extent in row[0].split(":")[0].split(",")]
+    ):
+        rows.writerow([problem, *(f"{times[name]:.4g}" if name in times else "" for name in table.names)])
+    return stream.getvalue()
+
+
+def from_text(text: str, path: Path) -> Table:
+    """What to_text() wrote. path: for messages. Raises UsageError with the line that is not right."""
+    head, _, body = text.partition("\n")
+    try:
+        about = json.loads(head.removeprefix(_HEAD))
+        site = Site(about["device"], about["driver"], about["cuda"])
+        machine = Machine.of(about["machine"])
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f"{path}, line 1: not the site of a table of measurements") from None
+    rows = csv.reader(io.StringIO(body))
+    names = next(rows, [""])[1:]
+    times: dict[str, dict[str, float]] = {}
+    for number, row in enumerate(rows, start=3):
+        try:
+            times[row[0]] = {name: float(value) for name, value in zip(names, row[1:], strict=True) if value}
+        except (ValueError, IndexError):
+            raise UsageError(f"{path}, line {number}: a problem and {len(names)} times in microseconds are expected") from None
+    return Table(site, machine, str(about.get("date", "")), times)
+
+
+def unpack(table: Table, plan: GemmPlan, path: Path) -> list[str]:
+    """Writes the database `path`, which must not exist; the names of the table's choices that the library `plan` does not have."""
+    if path.exists():
+        raise UsageError(f"{path}: it exists; name a new file")
+    kernels: dict[str, str] = {}
+    for candidate in candidates(plan.spec):
+        if not candidate.own:  # the library's own come first
+            break
+        kernels[candidate.name] = digest(candidate.plan)
+    of_all = {
+        "disposition": "passed",
+        "machine": {"multiprocessors": table.machine.multiprocessors, "clusters": dict(table.machine.clusters)},
+    }
+    with closing(Writer(path, kernels, {})) as database:
+        for problem, times in table.times.items():
+            for name, us in times.items():
+                database.add({"name": name, "problem": problem, "ms_median": us * 1e-3, **of_all}, table.site)
+    return [name for name in table.names if name not in kernels and name not in BASELINES]
+
+
+def main(arguments: Sequence[str] | None = None) -> ExitCode:
+    parser = argparse.ArgumentParser(prog="python -m tools.tuning_table", description="Measurements of mmagen tune as a table.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    pack = verbs.add_parser("pack")
+    pack.add_argument("databases", metavar="DATABASE", type=Path, nargs="+")
+    pack.add_argument("table", metavar="TABLE", type=Path)
+    back = verbs.add_parser("unpack")
+    back.add_argument("table", metavar="TABLE", type=Path)
+    back.add_argument("spec", metavar="SPEC", type=Path)
+    back.add_argument("database", metavar="DATABASE", type=Path)
+    back.add_argument("--problems", metavar="FILE", type=Path, help="write the problems here, as mmagen tune reads them")
+    options = parser.parse_args(arguments)
+    try:
+        if options.verb == "pack":
+            table = packed(options.databases)
+            options.table.write_text(to_text(table), "utf-8")
+        else:
+            table = from_text(options.table.read_text("utf-8"), options.table)
+            plan, faults = read(options.spec.read_bytes(), str(options.spec))
+            if plan is None:
+                raise SpecError(faults)
+            if not isinstance(plan, GemmPlan):
+                raise UsageError(f"{options.spec}: it is not a GEMM")
+            for name in unpack(table, plan, options.database):
+                print(f"{name}: not a choice of {plan.name}, left out")
+            if options.problems:
+                options.problems.write_text("".join(f"{one.replace(',', ' ')}\n" for one in table.times), "utf-8")
+    except (MmagenError, OSError) as error:
+        print(f"tuning_table: {error}", file=sys.stderr)
+        return ExitCode.USAGE
+    print(f"{len(table.times)} problems, {len(table.names)} columns")
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
