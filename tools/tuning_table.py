@@ -58,15 +58,17 @@ def packed(databases: Sequence[Path]) -> Table:
     for line in together.lines:
         if line.site == site and line.ms:
             times.setdefault(line.problem, {})[line.name] = line.ms * 1e3
-    return Table(site, machines[site.device], _last_date(databases), times)
+    return Table(site, machines[site.device], _last_date(databases, site), times)
 
 
-def _last_date(databases: Iterable[Path]) -> str:
+def _last_date(databases: Iterable[Path], site: Site) -> str:
     dates = []
     for path in databases:
         for text in path.read_text("utf-8").splitlines():
             try:
-                dates.append(str(json.loads(text)["time"])[:10])
+                item = json.loads(text)
+                if item["disposition"] == "passed" and Site(item["device"], item["driver"], item["cuda"]) == site:
+                    dates.append(str(item["time"])[:10])
             except (ValueError, KeyError, TypeError):  # a line that read_database skips too
                 continue
     return max(dates, default="")
@@ -127,6 +129,14 @@ def unpack(table: Table, plan: GemmPlan, path: Path) -> list[str]:
     return [name for name in table.names if name not in kernels and name not in BASELINES]
 
 
+def _line(problem: str) -> str:
+    """As a file of problems has it. Raises UsageError for strides, which such a file cannot have."""
+    extents, colon, _ = problem.partition(":")
+    if colon:
+        raise UsageError(f"{problem}: a file of problems has extents only; omit --problems")
+    return extents.replace(",", " ") + "\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> ExitCode:
     parser = argparse.ArgumentParser(prog="python -m tools.tuning_table", description="Measurements of mmagen tune as a table.")
     verbs = parser.add_subparsers(dest="verb", required=True)
@@ -153,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
             for name in unpack(table, plan, options.database):
                 print(f"{name}: not a choice of {plan.name}, left out")
             if options.problems:
-                options.problems.write_text("".join(f"{one.replace(',', ' ')}\n" for one in table.times), "utf-8")
+                options.problems.write_text("".join(map(_line, table.times)), "utf-8")
     except (MmagenError, OSError) as error:
         print(f"tuning_table: {error}", file=sys.stderr)
         return ExitCode.USAGE

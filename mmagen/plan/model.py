@@ -151,8 +151,8 @@ class Epilogue:
 
     slice: rows of D (columns, if D is M contiguous or stored by TMA) staged in shared memory at a time. pad: elements added to
     a staged row to avoid bank conflicts of fragment stores. vector: elements of D per wide store. buffers: slices of a
-    warpgroup that TMA stores may have in flight, 0 without TMA stores. most_buffers: the same, of launches that have more in
-    place of stages.
+    warpgroup that TMA stores may have in flight, 0 without TMA stores. most_buffers: the same, in calls that have fewer stages
+    for it.
     operations: what is done to an accumulator, in order; () for alpha * accumulator + beta * C.
     """
 

@@ -64,10 +64,12 @@ def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
     assert found == {True, False}, "calls with few k tiles have fewer stages and more buffers"
 
 
-def test_the_peak_program_compiles_for_a_kernel_of_several_widths(tmp_path):
+@pytest.mark.parametrize("name", ["sm90_gemm_bf16_widths", "sm90_gemm_bf16_pingpong"])
+def test_the_peak_program_compiles_for_kernels_of_one_width_and_of_several(name, tmp_path):
     """tests/peak.cu of a project multiplies a stage of whole tiles over and over."""
-    (spec,) = load_specs([SPEC]).planned
-    assert isinstance(spec.plan, WgmmaGemmPlan) and spec.plan.kernels[-1].scheduler.several_widths
+    (spec,) = load_specs([SPEC.with_stem(name)]).planned
+    assert isinstance(spec.plan, WgmmaGemmPlan)
+    assert spec.plan.kernels[-1].scheduler.several_widths == (name == SPEC.stem)
     write(render(spec.plan), tmp_path / "it")
     tools = find_toolchain(want=COMPILE)
     command = [

@@ -352,6 +352,14 @@ def test_stages_of_the_spec_are_those_of_whole_tiles():
     assert few.epilogue.buffers == 2, "one buffer would add no stage"
 
 
+def test_stages_of_the_spec_that_fit_beside_one_buffer_are_those_of_every_call():
+    tall = text("2x1n[128,160]", atom="SM90_64x192x16_F32BF16BF16_SS", tile="[128, 192, 64]")
+    tall = tall.replace("atoms_layout: [2, 1, 1]", "atoms_layout: [1, 1, 1]").replace("cooperative", "pingpong")
+    four, five = (planned(tall.replace("schedule:", f"stages: {n}, schedule:")).configs[0].plan for n in (4, 5))
+    assert [(it.epilogue.buffers, it.epilogue.most_buffers) for it in (four, five)] == [(2, 2), (1, 1)]
+    assert [five.stages_and_buffers(192, k) for k in (64, 9999)] == [(5, 1)] * 2
+
+
 def test_several_panels_have_stages_of_whole_tiles():
     """A second panel of K begins behind all lines of the first."""
     deep = planned(text("2x1n[64,96]", tile="[128, 128, 128]")).configs[0].plan

@@ -97,6 +97,14 @@ def test_a_table_with_a_fault_is_refused_with_its_line(text, line, tmp_path, cap
     assert f"{path}, {line}:" in capsys.readouterr().err
 
 
+def test_strides_cannot_be_written_as_a_line_of_extents(tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    tuning_table.main(["pack", str(measured(tmp_path / "1", [("other", "9,8,8:ld_pad=8", 1.0)])), str(table)])
+    arguments = [str(table), str(SMALL), str(tmp_path / "2"), "--problems", str(tmp_path / "3")]
+    assert tuning_table.main(["unpack", *arguments]) == ExitCode.USAGE
+    assert "9,8,8:ld_pad=8: a file of problems has extents only" in capsys.readouterr().err
+
+
 def test_a_database_without_measurements_is_refused(tmp_path, capsys):
     assert tuning_table.main(["pack", str(tmp_path / "none"), str(tmp_path / "table")]) == ExitCode.USAGE
     assert "there are no measurements" in capsys.readouterr().err

@@ -19,7 +19,8 @@ from mmagen.spec.model import Layout, Spec
 
 ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
-EPILOGUE_BUFFERS = (2, 1)  # of a warpgroup; one if more stages fit then and are wanted
+EPILOGUE_BUFFERS = 2  # of a warpgroup
+FEWEST_BUFFERS = 1  # where more stages fit then, and are wanted
 EPILOGUE_ROWS = 64  # of a wgmma, which one warpgroup holds
 SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
 BARRIER_BYTES = 1024
@@ -252,7 +253,7 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     """Slices stored by TMA, two buffers per warpgroup; one if the spec's stages, or two, fit only then."""
-    two, one = (_epilogue(spec, atom, mma, tile, buffers) for buffers in EPILOGUE_BUFFERS)
+    two, one = (_epilogue(spec, atom, mma, tile, buffers) for buffers in (EPILOGUE_BUFFERS, FEWEST_BUFFERS))
     a, b = (operand(letter, spec, atom, tile) for letter in "AB")
 
     def suffices(staged: Epilogue) -> bool:
@@ -265,16 +266,18 @@ def epilogue_of_widths(
     spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, a: Operand, b: Operand, widths: Collection[int]
 ) -> Epilogue:
     """Of a kernel whose launches compute one of `widths` columns of a tile. There is room for one buffer of each warpgroup if a
-    launch then has more stages; each call decides whether it has the second buffer or these stages (sm90_stages.cuh)."""
-    most = max(EPILOGUE_BUFFERS)
-    two, one = (replace(_epilogue(spec, atom, mma, tile, buffers), most_buffers=most) for buffers in EPILOGUE_BUFFERS)
+    launch then has more stages; each call decides whether it has the second buffer or these stages (sm90_stages.cuh). With the
+    spec's number of stages, there is one only if they do not fit beside two."""
+    two, one = (_epilogue(spec, atom, mma, tile, buffers) for buffers in (EPILOGUE_BUFFERS, FEWEST_BUFFERS))
+    if spec.stages:
+        return two if most_stages(spec, mma, a, b, two) >= spec.stages else one
+    one = replace(one, most_buffers=EPILOGUE_BUFFERS)
 
     def stages_of(staged: Epilogue) -> list[int]:
         ring = ring_bytes(spec, mma, a, b, staged)
         return [ring_stages(spec, mma, a, b, staged, ring, width) for width in widths]
 
-    fits = most_stages(spec, mma, a, b, two) >= (spec.stages or 2)
-    return two if fits and stages_of(one) == stages_of(two) else one
+    return two if most_stages(spec, mma, a, b, two) >= 2 and stages_of(one) == stages_of(two) else one
 
 
 def _epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, buffers: int) -> Epilogue:

@@ -7,7 +7,7 @@ from mmagen.families.wgmma.mixed import WeightLayout
 from mmagen.families.wgmma.model import WgmmaGemmPlan
 from mmagen.families.wgmma.pieces import Pieces
 from mmagen.plan import copies, pages
-from mmagen.plan.model import LaunchShape, Operand
+from mmagen.plan.model import Epilogue, LaunchShape, Operand
 from mmagen.spec.model import Problem
 
 WARPGROUPS = {
@@ -246,12 +246,20 @@ def _epilogue(plan: WgmmaGemmPlan) -> list[pages.Row]:
         *pages.output(plan),
         (
             "staged",
-            f"{pages.count(slices, 'slice')} per warpgroup, of {rows} rows x {staged.slice} columns, "
-            f"{pages.count(staged.buffers, 'buffer')}",
+            f"{pages.count(slices, 'slice')} per warpgroup, of {rows} rows x {staged.slice} columns, {_buffers(staged)}",
         ),
         ("to shared memory", pages.conflicts(staging(plan), "per CTA tile")),
         ("store", f"TMA, {rows * staged.slice // plan.facts.columns_of_element * staged.out.bytes:,} B for a slice"),
     ]
+
+
+def _buffers(staged: Epilogue) -> str:
+    least = pages.count(staged.buffers, "buffer")
+    if staged.most_buffers == staged.buffers:
+        return least
+    return (
+        f"{least}; {staged.most_buffers} if as many stages fit, or K has at most 1.5 times as many k tiles as there are stages"
+    )
 
 
 def _traffic(plan: WgmmaGemmPlan) -> list[pages.Row]:

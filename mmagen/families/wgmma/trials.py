@@ -25,7 +25,9 @@ def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
         found = (*found, *fitted_problems(tile, cluster, own, tiles, along_m=plan.swapped))
         if longer := _one_buffer(plan, own):
             width, k_tiles = longer
-            found = (*found, *fitted_problems(tile, cluster, [width], tiles, along_m=plan.swapped, k_tiles=k_tiles))
+            fitted = fitted_problems(tile, cluster, [width], tiles, along_m=plan.swapped, k_tiles=k_tiles)
+            with_c = scheduler.launch != scheduler.launches[0]  # all others add beta * C, which TMA loads to the one buffer
+            found = (*found, *(one.model_copy(update={"beta": 1.0}) if with_c else one for one in fitted))
     if scheduler.workspace_splits is None:
         return (*stream_k_problems(tile, cluster), *found) if scheduler.shares_last_wave else found
     of_operands = cluster, plan.operands[1].element.bytes, scheduler.workspace_splits
@@ -38,7 +40,7 @@ def schedule_problems(plan: WgmmaGemmPlan) -> tuple[Problem, ...]:
 
 def _one_buffer(plan: WgmmaGemmPlan, widths: list[tuple[int, int]]) -> tuple[tuple[int, int], int] | None:
     """The first of `widths` with which calls of few k tiles have two buffers of the epilogue and others one, and the least number
-    of k tiles of the others; stages are then used again."""
+    of k tiles of the others; K then goes around the ring of stages more than once."""
     for width in widths:
         most = plan.stages_of(width[0])
         k_tiles = decisions.most_k_tiles_of_two_buffers(most) + 1

@@ -61,14 +61,16 @@ struct MatrixExtent {
   int64_t ld, batch_stride;
 };
 
-/// A matrix in tiles: MatrixExtent describes the first one, and each begins `stride` elements after the one before.
-struct Tiles {
+/// The mode of a matrix in tiles that counts them. MatrixExtent describes the first tile; each begins `stride` elements after
+/// the one before.
+struct TileMode {
   int64_t count, stride;
 };
 
 namespace detail {
 
-/// strides: of all modes but the first, in elements. A mode of extent 1 may have any stride.
+/// strides: of all modes but the first, in elements. Those of the modes of tiles and batches do not matter if their extent
+/// is 1.
 template <class Element, int kModes>
 CUresult encode_modes(CUtensorMap& map, void const* pointer, int64_t const (&extents)[kModes],
                       int64_t const (&strides)[kModes - 1], int box_along, int box_across, int swizzle_bytes) {
@@ -106,8 +108,8 @@ CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent c
 /// The same for a matrix in tiles, with the modes along, across, tile, batch. A box that extends beyond its tile does not reach
 /// the next one.
 template <class Element>
-CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& tile, Tiles const& tiles, int box_along,
-                           int box_across, int swizzle_bytes) {
+CUresult encode_tensor_map(CUtensorMap& map, void const* pointer, MatrixExtent const& tile, TileMode const& tiles,
+                           int box_along, int box_across, int swizzle_bytes) {
   return detail::encode_modes<Element, 4>(map, pointer, {tile.along, tile.across, tiles.count, tile.batch},
                                           {tile.ld, tiles.stride, tile.batch_stride}, box_along, box_across, swizzle_bytes);
 }

@@ -21,7 +21,6 @@
 #include "sm90_maps_of_d.cuh"
 #include "sm90_slice_beside.cuh"
 #include "sm90_staged_slice.cuh"
-#include "sm90_stages.cuh"
 #include "sm90_tensor_map.cuh"
 #include "sm90_tma.cuh"
 
@@ -39,7 +38,7 @@ struct Sm90EpilogueTma {
   struct alignas(128) Params : Sm90MapsOfD<Config, kSumsOfElement<Functor>> {
     CUtensorMap map_source;  // if tma_loads: of C, or of a second matrix
     int m, n;
-    int tile_n, buffers;  // with Config::kTileNAtLaunch: columns of a tile that are computed, and kBuffers
+    int tile_n, buffers;  // with Config::kTileNAtLaunch: columns of a tile that are computed, and buffers of a warpgroup
     ElementD const* c;
     int64_t ldc, batch_stride_c;
     ElementD* d;
@@ -58,8 +57,8 @@ struct Sm90EpilogueTma {
   static constexpr int kSliceN = Config::kSliceN;        // of sums
   static constexpr int kSliceD = kSliceN / kPair;        // of D
   static constexpr int kSliceBytes = kRows * kSliceD * int(sizeof(ElementD));
-  static constexpr int kBuffers = Config::kEpilogueBuffers;  // of a warpgroup for which the kernel has room, at least
-  static constexpr int kMostBuffers = Config::kTileNAtLaunch ? 2 : kBuffers;
+  static constexpr int kBuffers = Config::kEpilogueBuffers;          // of a warpgroup, which SharedStorage holds
+  static constexpr int kMostBuffers = Config::kMostEpilogueBuffers;  // of launches that have fewer stages, see Sm90Stages
   static_assert(kMostBuffers == 1 || kMostBuffers == 2, "what Part::buffer and Part::parity compute");
   using Slice = Sm90StagedSlice<ElementD, Config::kDRowMajor, kRows, kSliceD>;
   static constexpr int kWarpRows = Slice::kWarpRows;
@@ -74,6 +73,7 @@ struct Sm90EpilogueTma {
   static constexpr int kSlices = kCountM * kCountN * kSlicesOfAtom;          // of a warpgroup
   static constexpr int kOfSplit = kSlices / Config::TileScheduler::kSplitK;  // that one CTA stores
   static_assert(kMmaN % kSliceN == 0 && kSliceN % 8 == 0, "slices tile the atom");
+  static_assert(!Config::kTileNAtLaunch || (kCountN == 1 && kWarpgroupsN == 1), "what skips() compares");
   static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
   static_assert(Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
   static constexpr int kNamedBarrier = 8;  // + warpgroup; those below belong to schedules and tile schedulers
@@ -85,7 +85,8 @@ struct Sm90EpilogueTma {
   };
 
   /// If TMA cannot address D, threads store all of it.
-  static CUresult make_params(Params& params, GemmArguments<Config> const& args, int tile_n = Config::kTileN) {
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args, int tile_n = Config::kTileN,
+                              int buffers = kBuffers) {
     int64_t const columns = args.n / kPair;
     MatrixExtent const d = {Config::kDRowMajor ? columns : args.m, Config::kDRowMajor ? args.m : columns, args.batch, args.ldd,
                             args.batch_stride_d};
@@ -94,7 +95,7 @@ struct Sm90EpilogueTma {
     params.m = int(args.m);
     params.n = int(args.n);
     params.tile_n = tile_n;
-    params.buffers = Sm90Stages<Config>::launched(tile_n, detail::ceil_div(args.k, int64_t(Config::kTileK))).buffers;
+    params.buffers = buffers;
     params.c = args.c;
     params.ldc = args.ldc;
     params.batch_stride_c = args.batch_stride_c;
@@ -122,7 +123,7 @@ struct Sm90EpilogueTma {
   }
 
   CUTE_DEVICE static void prefetch_descriptors(Params const& params) {
-    if (params.tma_end > 0) { params.prefetch(launched_tile_n<Config>(params)); }
+    if (params.tma_end > 0) { params.prefetch(launched_tile_n<Config>(params), params.n); }
     if (params.tma_loads) { tma_prefetch_descriptor(&params.map_source); }
   }
 
@@ -255,7 +256,7 @@ struct Sm90EpilogueTma {
 
     CUTE_DEVICE void sync() const { sync_warpgroup(warp); }
 
-    /// The buffer of a slice, by the number of slices before it, and the parity of the phase in which its barrier completes.
+    /// use: the number of slices before. The buffer of a slice, and the parity of the phase of its barrier for this slice.
     CUTE_DEVICE int buffer(unsigned use) const { return int(use & unsigned(count - 1)); }
     CUTE_DEVICE uint32_t parity(unsigned use) const { return use >> (count - 1) & 1; }
 

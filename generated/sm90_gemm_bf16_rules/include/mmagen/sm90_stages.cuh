@@ -21,6 +21,8 @@ struct Sm90Stages {
   alignas(1024) cute::ArrayEngine<typename A::Element, cute::cosize_v<typename A::SmemLayout>> a;
   alignas(1024) cute::ArrayEngine<typename B::Element, cute::cosize_v<typename B::SmemLayout>> b;
 
+  CUTE_HOST_DEVICE static constexpr int count(int) { return Config::kStages; }
+
   /// k_tiles: of each tile of D.
   CUTE_HOST_DEVICE static constexpr LaunchedStages launched(int, int64_t) {
     return {Config::kTileN, Config::kStages, Config::kEpilogueBuffers};
@@ -35,8 +37,8 @@ struct Sm90Stages {
 };
 
 /// All stages of A, then those of B. A stage of B has as many lines as columns are computed, so more stages fit if these are
-/// fewer. The epilogue's buffers follow. If the kernel has room for one for each warpgroup, those of a launch with two begin
-/// before the end of `ring`, where it has no stages.
+/// fewer. The epilogue's buffers follow the ring. If there is room for one for each warpgroup, and a launch has two, these
+/// begin kEpilogueBytes before the end of the ring, which then holds no stages there.
 template <class Config>
 struct Sm90Stages<Config, true> {
   using A = typename Config::A;
@@ -58,11 +60,11 @@ struct Sm90Stages<Config, true> {
     return fit < Config::kStages ? fit : Config::kStages;
   }
 
-  /// A warpgroup has two buffers if that leaves as many stages, or if K is short. Then D takes most of the time, and stages
-  /// that would hold several tiles' K gain less than the second buffer.
+  /// A warpgroup has two buffers if that leaves as many stages, or if K is short: storing D then takes most of the time, and a
+  /// second buffer gains more than the stages in whose place it is.
   CUTE_HOST_DEVICE static constexpr LaunchedStages launched(int tile_n, int64_t k_tiles) {
     int const most = count(tile_n);
-    if (Config::kEpilogueBuffers == 2) { return {tile_n, most, 2}; }
+    if (Config::kEpilogueBuffers == Config::kMostEpilogueBuffers) { return {tile_n, most, Config::kEpilogueBuffers}; }
     int const beside_two = count(tile_n, 2);
     bool const two = beside_two == most || (beside_two >= 2 && 2 * k_tiles <= 3 * most);
     return two ? LaunchedStages{tile_n, beside_two, 2} : LaunchedStages{tile_n, most, 1};

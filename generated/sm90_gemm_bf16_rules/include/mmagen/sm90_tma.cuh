@@ -55,7 +55,7 @@ CUTE_DEVICE void tma_store(CUtensorMap const* map, void const* smem, int along, 
                : "memory");
 }
 
-/// The same for a matrix in tiles, see Tiles in sm90_tensor_map.cuh.
+/// The same for a matrix in tiles, see TileMode in sm90_tensor_map.cuh.
 CUTE_DEVICE void tma_store(CUtensorMap const* map, void const* smem, int along, int across, int tile, int batch) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
                "r"(smem_address(smem)), "r"(along), "r"(across), "r"(tile), "r"(batch)

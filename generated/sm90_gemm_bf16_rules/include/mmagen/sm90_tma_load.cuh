@@ -133,11 +133,11 @@ struct Sm90TmaLoad {
   }
 
   /// The same with kClusterAtLaunch: a box is the share that one CTA loads of a panel.
-  static CUresult make_params(Params& params, GemmArguments<Config> const& args, ClusterShape cluster) {
+  static CUresult make_params(Params& params, GemmArguments<Config> const& args, ClusterShape cluster, int stages) {
     static_assert(!Config::kTileNAtLaunch || B::kContiguousK, "the lines of a panel are columns of the tile");
     params.cluster = cluster;
     params.tile_n = cluster.tile_n;
-    params.stages = SharedStorage::launched(cluster.tile_n, detail::ceil_div(args.k, int64_t(Config::kTileK))).stages;
+    params.stages = stages;
     params.box_a = kLines<A> / cluster.n;
     params.box_b = (Config::kTileNAtLaunch ? cluster.tile_n : kLines<B>) / cluster.m;
     return encode(params, args, false);
