@@ -108,14 +108,6 @@ FAULTS = (
         "every tile is stored to the columns of the first one",
     ),
     (
-        "one_buffer_used_as_two",
-        _SPEC,
-        "sm90_epilogue_tma",
-        "if (count == 1) {",
-        "if (count == 0) {",
-        "a slice is written over the one before, which TMA may still be reading",
-    ),
-    (
         "two_buffers_in_the_place_of_one",
         _SPEC,
         "sm90_epilogue_tma",
