@@ -14,7 +14,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,23 +55,12 @@ def packed(databases: Sequence[Path]) -> Table:
     if site.device not in machines:
         raise UsageError(f"{databases[0]}: no line says how many multiprocessors {site.device} has")
     times: dict[str, dict[str, float]] = {}
+    date = ""
     for line in together.lines:
         if line.site == site and line.ms:
             times.setdefault(line.problem, {})[line.name] = line.ms * 1e3
-    return Table(site, machines[site.device], _last_date(databases, site), times)
-
-
-def _last_date(databases: Iterable[Path], site: Site) -> str:
-    dates = []
-    for path in databases:
-        for text in path.read_text("utf-8").splitlines():
-            try:
-                item = json.loads(text)
-                if item["disposition"] == "passed" and Site(item["device"], item["driver"], item["cuda"]) == site:
-                    dates.append(str(item["time"])[:10])
-            except (ValueError, KeyError, TypeError):  # a line that read_database skips too
-                continue
-    return max(dates, default="")
+            date = max(date, line.date)
+    return Table(site, machines[site.device], date, times)
 
 
 def to_text(table: Table) -> str:

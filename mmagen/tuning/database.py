@@ -39,7 +39,7 @@ class Site:
 @dataclass(frozen=True)
 class Line:
     """One measurement. kernel: the digest of its code, or a name of BASELINES. name: that of the configuration. ms: the median of
-    its samples, None unless disposition is "passed"."""
+    its samples, None unless disposition is "passed". date: ISO 8601, "" if unknown."""
 
     kernel: str
     name: str
@@ -49,6 +49,7 @@ class Line:
     ms: float | None
     clock_mhz: float | None
     reason: str
+    date: str
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def _line(item: Mapping[str, Any]) -> Line:
     reason = str(item.get("reason") or "")
     name = str(item.get("name") or "")
     known = str(item["kernel"]), name, str(item["problem"])
-    return Line(*known, site, str(item["disposition"]), ms, item.get("sm_clock_mhz"), reason)
+    return Line(*known, site, str(item["disposition"]), ms, item.get("sm_clock_mhz"), reason, str(item.get("time") or "")[:10])
 
 
 class Writer:

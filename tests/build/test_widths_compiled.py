@@ -46,7 +46,7 @@ def test_the_grid_is_that_of_the_width_that_is_expected(compiled):
             k = 64 if config.plan.scheduler.takes_workspace else dice.choice([64, 520, 640, 704, 1024])
             problem = Problem(shape=(8 * dice.randint(1, 60), 8 * dice.randint(1, 60), k), batch=dice.choice([1, 1, 3]))
             clusters = config.plan.tiles_of(problem) + dice.choice([0, 1, 5, 30])
-            task = Task(config.plan, it.ptx, problem, "zeros", 1, it.plan, config.name)
+            task = Task(config.plan, it.ptx, problem, "zeros", 1, it.plan, config.name, workspace=False)
             data = operands(config.plan, problem, "zeros", 1)
             arguments = host.multiply_arguments(task, data, dict.fromkeys("abcd", 1 << 20), Workspace())
             launched = host.launches_of(task, task.run_symbol, [arguments], clusters)[-1]

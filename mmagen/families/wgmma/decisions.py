@@ -21,6 +21,7 @@ ARCH = ("sm_90a",)  # the only one that has wgmma
 WARPGROUP = 128
 EPILOGUE_BUFFERS = 2  # of a warpgroup
 FEWEST_BUFFERS = 1  # where more stages fit then, and are wanted
+SHORT_K = 1.5  # k tiles for each stage, up to which a second buffer gains more than the stages in whose place it is
 EPILOGUE_ROWS = 64  # of a wgmma, which one warpgroup holds
 SMEM_ALIGNMENT = 1024  # TMA's widest swizzle counts address bits up to there
 BARRIER_BYTES = 1024
@@ -383,4 +384,4 @@ def stages_and_buffers(
 
 def most_k_tiles_of_two_buffers(stages: int) -> int:
     """Most k tiles of a tile of D for which a launch takes a second buffer in place of some of its `stages`."""
-    return 3 * stages // 2
+    return int(SHORT_K * stages)

@@ -257,9 +257,8 @@ def _buffers(staged: Epilogue) -> str:
     least = pages.count(staged.buffers, "buffer")
     if staged.most_buffers == staged.buffers:
         return least
-    return (
-        f"{least}; {staged.most_buffers} if as many stages fit, or K has at most 1.5 times as many k tiles as there are stages"
-    )
+    short = f"K has at most {decisions.SHORT_K} times as many k tiles as there are stages"
+    return f"{least}; {staged.most_buffers} if as many stages fit, or {short}"
 
 
 def _traffic(plan: WgmmaGemmPlan) -> list[pages.Row]:

@@ -1,8 +1,6 @@
 // Tensor maps through which TMA stores D.
 #pragma once
 
-#include <algorithm>
-
 #include "sm90_tensor_map.cuh"
 #include "sm90_tma.cuh"
 #include "tile_raster.cuh"
@@ -36,13 +34,14 @@ template <class Config, int kPair>
 struct Sm90MapsOfD<Config, kPair, true> {
   using Element = typename Config::ElementD;
   CUtensorMap map_d;      // all of D is one tile
-  CUtensorMap map_tiles;  // D in tiles of tile_n columns, without the last one of a row, which D's end clips; see has_tiles()
+  CUtensorMap map_tiles;  // D in tiles of tile_n columns, without the last one of a row, which D's end clips; only if tiles end
+                          // inside of D
 
   CUresult encode(Element* pointer, MatrixExtent const& d, int tile_n, int box_along, int box_across, int swizzle_bytes) {
     CUresult const result = encode_tensor_map<Element>(map_d, pointer, d, TileMode{1, 0}, box_along, box_across, swizzle_bytes);
     MatrixExtent tile = d;
     int64_t& columns = Config::kDRowMajor ? tile.along : tile.across;
-    if (result != CUDA_SUCCESS || !has_tiles(tile_n, columns * kPair)) { return result; }
+    if (result != CUDA_SUCCESS || !ends_inside(tile_n, columns * kPair)) { return result; }
     int64_t const of_tile = tile_n / kPair;
     TileMode const tiles = {columns / of_tile, Config::kDRowMajor ? of_tile : of_tile * d.ld};
     columns = of_tile;
@@ -52,7 +51,7 @@ struct Sm90MapsOfD<Config, kPair, true> {
   /// n: columns of all tiles.
   CUTE_DEVICE void prefetch(int tile_n, int n) const {
     tma_prefetch_descriptor(&map_d);
-    if (has_tiles(tile_n, n)) { tma_prefetch_descriptor(&map_tiles); }
+    if (ends_inside(tile_n, n)) { tma_prefetch_descriptor(&map_tiles); }
   }
 
   template <class Outputs>
@@ -60,7 +59,7 @@ struct Sm90MapsOfD<Config, kPair, true> {
                          int n) const {
     int const begin = tile.first_n(tile_n);
     // The compiler cannot know that a selected address is uniform, and would store in a loop over the threads' addresses.
-    if (has_tiles(tile_n, n - begin)) {
+    if (ends_inside(tile_n, n - begin)) {
       column -= begin / kPair;
       tma_store(&map_tiles, box, Config::kDRowMajor ? column : m, Config::kDRowMajor ? m : column, tile.n, tile.batch_d());
     } else {
@@ -69,8 +68,9 @@ struct Sm90MapsOfD<Config, kPair, true> {
   }
 
  private:
-  /// Of n columns from the begin of a tile: do others follow the tile? Those of whole tiles need no clipping.
-  CUTE_HOST_DEVICE static constexpr bool has_tiles(int tile_n, int64_t n) { return tile_n < Config::kTileN && tile_n < n; }
+  /// Does a tile end inside of D, if n columns of D follow its first one, that one included? Whole tiles need no clipping,
+  /// since slices end with them.
+  CUTE_HOST_DEVICE static constexpr bool ends_inside(int tile_n, int64_t n) { return tile_n < Config::kTileN && tile_n < n; }
 };
 
 }  // namespace v0_1

@@ -78,16 +78,15 @@ template <class Config>
 CUresult make_params(Sm90Params<Config>& params, GemmArguments<Config> const& args,
                      ClusterShape cluster = static_cluster<Config>()) {
   CUresult result = CUDA_SUCCESS;
-  int const tile_n = cluster.tile_n;
   int buffers = Config::kEpilogueBuffers;
   if constexpr (Config::kClusterAtLaunch) {
-    LaunchedStages const launched = Sm90Stages<Config>::launched(tile_n, detail::ceil_div(args.k, Config::kTileK));
+    LaunchedStages const launched = Sm90Stages<Config>::launched(cluster.tile_n, ceil_div(args.k, Config::kTileK));
     buffers = launched.buffers;
     result = Config::Mainloop::make_params(params.mainloop, args, cluster, launched.stages);
   } else {
     result = Config::Mainloop::make_params(params.mainloop, args);
   }
-  return result != CUDA_SUCCESS ? result : Config::Epilogue::make_params(params.epilogue, args, tile_n, buffers);
+  return result != CUDA_SUCCESS ? result : Config::Epilogue::make_params(params.epilogue, args, cluster.tile_n, buffers);
 }
 
 /// Why TMA cannot address A or B of a call: kFarApartA or kFarApartB, kUnalignedA or kUnalignedB; kSuccess where it can.

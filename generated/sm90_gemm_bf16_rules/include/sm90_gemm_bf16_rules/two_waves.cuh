@@ -95,7 +95,7 @@ struct Config {
   static constexpr bool kDRowMajor = true;
   static constexpr int kSliceN = 64;  // columns of D that a warpgroup stages at a time, in 64 rows
   static constexpr int kEpilogueBuffers = 2;  // of a warpgroup
-  static constexpr int kMostEpilogueBuffers = 2;
+  static constexpr int kMostEpilogueBuffers = 2;  // the same, in calls with a short K
   static constexpr int kEpilogueBytes = 32768;  // of all warpgroups
 
   using Mainloop = mmagen::Sm90MainloopSs<Config>;
