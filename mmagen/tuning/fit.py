@@ -9,6 +9,7 @@ of the prediction.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import ModuleType
@@ -105,16 +106,19 @@ def refine(
 ) -> dict[str, Cost]:
     """Costs with which the least predicted time loses less, for configs that are one library.
 
-    Only calls count that were measured with each of the configs; weights: how much, 1 on average. Raises UsageError without scipy.
+    A call counts if it was measured with at least two of the configs; the choice is then among these. weights: how much, 1 on
+    average. Raises UsageError without scipy.
     """
     optimize = _scipy()
     names = list(kernels)
-    calls = [call for call in times[names[0]] if all(call in times[name] for name in names)]
-    if len(calls) < 2 or len(names) < 2:
+    tries = Counter(call for name in names for call in times[name])
+    calls = [call for call, count in tries.items() if count > 1]
+    if len(calls) < 2:
         return dict(costs)
     stacked = [_stacked([terms(kernels[name].shape, kernels[name].ctas, call) for call in calls]) for name in names]
-    measured = np.array([[times[name][call] for call in calls] for name in names])
+    measured = np.array([[times[name].get(call, np.inf) for call in calls] for name in names])
     loss = np.minimum(np.log(measured / measured.min(axis=0)), 0.7)
+    unknown = np.where(np.isinf(measured), np.inf, 0.0)
     share = np.array([1.0 if weights is None else weights[call] for call in calls]) / len(calls)
     start = np.concatenate([_vector(costs[name]) for name in names])
     width = len(_NAMES)
@@ -125,7 +129,8 @@ def refine(
     def objective(point: Vector) -> tuple[float, Vector]:
         parts = point.reshape(len(names), width)
         predicted = np.array([logs(i, part) for i, part in enumerate(parts)])
-        likely = np.exp((predicted.min(axis=0) - predicted) / _SOFTNESS)
+        candidates = predicted + unknown
+        likely = np.exp((candidates.min(axis=0) - candidates) / _SOFTNESS)
         chosen = likely / likely.sum(axis=0)
         expected = (chosen * loss).sum(axis=0)
         by_log = -chosen * (loss - expected) / _SOFTNESS * share

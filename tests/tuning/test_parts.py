@@ -255,3 +255,21 @@ def test_refinement_does_not_make_the_choice_worse():
         return -sum(math.log(choice_ratio(kernels, costs, times, call)) for call in calls)
 
     assert loss(better) <= loss(plain) + 1e-9
+
+
+def test_refinement_counts_calls_that_lack_some_configs():
+    """Large problems on which a kernel was not measured must still keep the choice from the wrong one of the others."""
+    pytest.importorskip("scipy")
+    kernels, true, times = synthetic(0.0, 100)
+    by_size = sorted(times["small"], key=lambda call: call.m * call.n * call.k)
+    large = set(by_size[50:])
+    times["small"] = {call: s for call, s in times["small"].items() if call not in large}
+    # Only long calls notice the throttle: there the large tile seems slower than the middle one.
+    wrong = {**true, "large": true["large"].model_copy(update={"throttle": 3.0})}
+    among = {name: kernels[name] for name in ("middle", "large")}
+
+    def loss(costs: dict[str, Cost]) -> float:
+        return -sum(math.log(choice_ratio(among, costs, times, call)) for call in large)
+
+    assert loss(wrong) > 0.1
+    assert loss(refine(kernels, wrong, times)) < 0.5 * loss(wrong)
