@@ -271,9 +271,12 @@ def test_tune_offers_kernels_of_several_widths_beside_those_of_one(offered):
         "coop_256x128x64_swap_widths_c1x1_fit": (72, 104, 112),
         "coop_192x192x64_swap_widths_c4x1_fit": (),
         "coop_192x192x64_swap_widths_c2x1_fit": (144,),
+        "coop_128x128x64_split_widths_c1x2_fit": (64, 80, 96, 112),
+        "coop_128x128x64_swap_split_widths_c4x1_fit": (64, 96),
+        "coop_192x192x64_split_widths_c1x1_fit": (),
     }.items():
         assert (found[name].plan.scheduler.widths if widths else None) == (widths or found.get(name)), name
-    assert not any(one.several_widths and one.plan.scheduler.takes_workspace for one in found.values())
+    assert not any(one.several_widths and one.plan.scheduler.shares_last_wave for one in found.values())
     one, alone = found["ping_64x128x64_widths_c1x1_fit"], found["ping_64x128x64_c1x1"]
     assert digest(one.plan) != digest(alone.plan)
     assert guess(one.plan, MACHINE).launch_us > guess(alone.plan, MACHINE).launch_us
@@ -281,7 +284,11 @@ def test_tune_offers_kernels_of_several_widths_beside_those_of_one(offered):
 
 def test_tune_offers_only_widths_that_the_type_and_the_layout_have(offered):
     of_s8 = offered("SM90_64x128x32_S32S8S8_SS_TN", out="s32")
-    assert {one.plan.scheduler.widths for one in of_s8.values()} == {(), (112,), (144,)}
+    assert {one.plan.scheduler.widths for one in of_s8.values() if not one.plan.scheduler.takes_workspace} == {
+        (),
+        (112,),
+        (144,),
+    }
     assert not any(one.several_widths for one in offered(layout="NT").values())
     of_tt = [one.plan for one in offered(layout="TT").values() if one.several_widths]
     assert of_tt and all(plan.swapped for plan in of_tt), "B has N contiguous, A has K contiguous"

@@ -70,9 +70,20 @@ def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Itera
                 continue
             keys = _keys(atom.name, [rows, columns, depth], warpgroups, schedule)
             # Whole tiles alone are left to kernels of one width, which are other candidates.
-            launches = [{"cluster": one, "tile_n": narrower} for one in _CLUSTERS]
-            yield keys | {"clusters": launches}
-            yield keys | {"operands": "swapped", "clusters": launches}
+            yield from _in_both_orders(keys | _launches(narrower))
+            if schedule == "cooperative" and (rows, warpgroups) == (128, 2) and columns >= 128:
+                # For few tiles and a long K: the width fits an extent of D, the parts of K fill the SMs. The next smaller tile has
+                # no such kernel, hence widths down to half of the tile; each costs time to compile, hence every second one.
+                yield from _in_both_orders(keys | {"split_k": "auto"} | _launches(range(columns // 2, columns, 16)))
+
+
+def _launches(widths: Iterable[int]) -> Keys:
+    return {"clusters": [{"cluster": one, "tile_n": tuple(widths)} for one in _CLUSTERS]}
+
+
+def _in_both_orders(keys: Keys) -> Iterator[Keys]:
+    yield keys
+    yield keys | {"operands": "swapped"}
 
 
 def _keys(name: str, tile: list[int], warpgroups: int, schedule: str) -> Keys:
