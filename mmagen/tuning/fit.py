@@ -111,8 +111,8 @@ def refine(
     """
     optimize = _scipy()
     names = list(kernels)
-    tries = Counter(call for name in names for call in times[name])
-    calls = [call for call, count in tries.items() if count > 1]
+    configs_of = Counter(call for name in names for call in times[name])
+    calls = [call for call, configs in configs_of.items() if configs > 1]
     if len(calls) < 2:
         return dict(costs)
     stacked = [_stacked([terms(kernels[name].shape, kernels[name].ctas, call) for call in calls]) for name in names]

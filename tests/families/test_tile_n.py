@@ -284,11 +284,12 @@ def test_tune_offers_kernels_of_several_widths_beside_those_of_one(offered):
 
 def test_tune_offers_only_widths_that_the_type_and_the_layout_have(offered):
     of_s8 = offered("SM90_64x128x32_S32S8S8_SS_TN", out="s32")
-    assert {one.plan.scheduler.widths for one in of_s8.values() if not one.plan.scheduler.takes_workspace} == {
-        (),
-        (112,),
-        (144,),
-    }
+    whole_k, split_k = (
+        {one.plan.scheduler.widths for one in of_s8.values() if one.plan.scheduler.takes_workspace is takes}
+        for takes in (False, True)
+    )
+    assert whole_k == {(), (112,), (144,)}
+    assert split_k == {(), (64, 80, 96, 112), (64, 96), (96, 112, 128, 144, 160, 176), (96, 128, 160)}
     assert not any(one.several_widths for one in offered(layout="NT").values())
     of_tt = [one.plan for one in offered(layout="TT").values() if one.several_widths]
     assert of_tt and all(plan.swapped for plan in of_tt), "B has N contiguous, A has K contiguous"

@@ -71,13 +71,14 @@ def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Itera
             keys = _keys(atom.name, [rows, columns, depth], warpgroups, schedule)
             # Whole tiles alone are left to kernels of one width, which are other candidates.
             yield from _in_both_orders(keys | _launches(narrower))
-            if schedule == "cooperative" and (rows, warpgroups) == (128, 2) and columns >= 128:
-                # For few tiles and a long K: the width fits an extent of D, the parts of K fill the SMs. The next smaller tile has
-                # no such kernel, hence widths down to half of the tile; each costs time to compile, hence every second one.
+            if schedule == "cooperative" and rows == 128 and columns >= 128:
+                # For few tiles and a long K: the width fits an extent of D, the parts of K fill the SMs. Such problems need any
+                # width, and a library has room for few such kernels: hence down to half of the tile. Each width takes time to
+                # compile: hence in steps of 16.
                 yield from _in_both_orders(keys | {"split_k": "auto"} | _launches(range(columns // 2, columns, 16)))
 
 
-def _launches(widths: Iterable[int]) -> Keys:
+def _launches(widths: Sequence[int]) -> Keys:
     return {"clusters": [{"cluster": one, "tile_n": tuple(widths)} for one in _CLUSTERS]}
 
 
