@@ -6,7 +6,7 @@ import pytest
 
 from mmagen import families
 from mmagen.core.errors import SpecFaults
-from mmagen.families.wgmma.alternatives import EVERY, NARROWER, alternatives, several_widths
+from mmagen.families.wgmma.alternatives import EVERY, NARROWER, alternatives, several_widths, with_parts_of_k
 from mmagen.spec.model import Spec
 
 ATOMS = {
@@ -40,3 +40,18 @@ def test_bands_make_the_tiles_that_run_at_once_almost_square():
         if rows >= 128:
             assert 0.45 < high / wide < 2.2, (rows, columns, band)
     assert (bands[128, 256], bands[128, 192], bands[128, 128]) == (16, 16, 8)
+
+
+def test_kernels_with_weights_have_parts_of_k():
+    weights = {"type": "s4", "group": 128, "scale": "bf16"}
+    base = {"mmagen": 1, "name": "it", "kernel": "gemm", "layout": "TN", "weights": weights}
+    legal = set()
+    for keys in with_parts_of_k("SM90_64x64x16_F32BF16BF16_RS", (128, 256), 4):
+        try:
+            plan = families.plan(Spec.model_validate(base | keys))
+        except SpecFaults:
+            continue
+        assert plan.mainloop.weights.parts == keys["warpgroups"]
+        legal.add((keys["tile"][1], keys["warpgroups"]))
+    columns = {8, *(n for n in EVERY if n <= 64)}
+    assert legal >= {(n, parts) for n in columns for parts in (2, 3)} | {(n, 4) for n in columns if n <= 32}

@@ -142,7 +142,7 @@ RULES = {
             "atom": "SM90_64x32x16_F32BF16BF16_RS",
         },
         ("warpgroups",),
-        "3 groups of warpgroups take k tiles in turn and need 6 stages, but shared memory has 3 of them",
+        "3 groups of warpgroups take k tiles in turn and need 6 stages, but shared memory has 4 of them",
         "fewer warpgroups",
         {
             "schedule": "cooperative",

@@ -109,34 +109,33 @@ def test_only_the_configs_of_a_spec_inherit_its_keys(configs):
 
 
 def test_kernels_that_differ_in_more_than_the_cluster_have_names_of_their_own():
-    """Names do not say how many warpgroups take turns."""
+    """Names do not say which operand has a cache hint."""
     one = "  - {{name: {}, tile: [64, 64, 64], atom: SM90_64x64x16_F32BF16BF16_SS, schedule: pingpong, cluster: {}{}}}\n"
-    ways = [([2, 1], ", when: {m: [1, 2]}"), ([1, 1], ", warpgroups: 3, when: {m: [1, 3]}"), ([1, 2], ", stream_k: never")]
+    hint = ", cache: {{{}: evict_last}}, when: {{m: [1, {}]}}".format
+    ways = [([2, 1], hint("a", 2)), ([1, 1], hint("b", 3)), ([1, 2], ", stream_k: never, cache: {a: evict_last}")]
     configs = "".join(one.format(f"c{i}", *way) for i, way in enumerate(ways))
     own = [*takewhile(lambda one: one.own, candidates(load(f"{SPEC}configs:\n{configs}", "it.yaml").spec))]
-    assert [one.name for one in own] == ["ping_64x64x64_c2x1", "ping_64x64x64_2_c1x1", "ping_64x64x64_c1x2"]
+    assert [one.name for one in own] == ["ping_64x64x64_hint_c2x1", "ping_64x64x64_hint_2_c1x1", "ping_64x64x64_hint_c1x2"]
     library = library_of(own, {one.name: guess(one.plan, MACHINE) for one in own})
-    assert {one.name: one.plan.roles.consumers for one in library.configs} == {
-        one.name: one.plan.roles.consumers for one in own
-    }
+    assert {one.name: one.plan.spec.cache for one in library.configs} == {one.name: one.plan.spec.cache for one in own}
 
 
 def test_kernels_for_one_cluster_that_names_do_not_tell_apart_are_all_measured():
-    """How many groups of warpgroups take k tiles in turn is in no name, and such kernels are compiled for one cluster."""
+    """Those with weights are compiled for one cluster."""
     spec = SPEC.replace("SM90_64x128x16_F32BF16BF16_SS", "SM90_64x64x16_F32BF16BF16_RS").replace("128, 64]", "64, 128]")
     spec += "operands: swapped\nschedule: cooperative\nweights: {type: s4, group: 128, scale: bf16}\n"
     ways = (
-        ", warpgroups: 2, when: {m: [1, 2]}",
-        ", when: {m: [3, 4]}",
-        ", warpgroups: 2, when: {m: [5, 6]}",
-        ", warpgroups: 3",
+        ", cache: {a: evict_last}, when: {m: [1, 2]}",
+        ", cache: {b: evict_last}, when: {m: [3, 4]}",
+        ", cache: {a: evict_last}, when: {m: [5, 6]}",
+        ", cache: {b: evict_first}",
     )
     configs = "".join(f"  - {{name: c{i}{way}}}\n" for i, way in enumerate(ways))
     own = [*takewhile(lambda one: one.own, candidates(load(f"{spec}configs:\n{configs}", "it.yaml").spec))]
     assert [(one.own, one.name) for one in own] == [
-        ("c0", "coop_64x64x128_swap"),
-        ("c1", "coop_64x64x128_swap_2"),
-        ("c3", "coop_64x64x128_swap_3"),
+        ("c0", "coop_64x64x128_swap_hint"),
+        ("c1", "coop_64x64x128_swap_hint_2"),
+        ("c3", "coop_64x64x128_swap_hint_3"),
     ], "c2 is c0 again"
     library = library_of(own, {one.name: guess(one.plan, MACHINE) for one in own})
     assert {one.name: one.plan.roles.consumers for one in library.configs} == {

@@ -54,6 +54,29 @@ def alternatives(operation: str, widths: Iterable[int], promoted: bool = False) 
             yield from _variants(_keys(name, [128, 2 * columns, depth], 2, "cooperative"))
 
 
+def with_parts_of_k(operation: str, depths: Iterable[int], most: int) -> Iterator[Mapping[str, Any]]:
+    """Cooperative kernels whose warpgroups take the k tiles of a tile in turn, up to `most` of them, with the weights as A. Not all
+    of these need be legal.
+
+    operation: the name of a wgmma. depths: columns of k tiles. As fast as the conversion of weights allows with 2 to 4 warpgroups
+    (docs/performance.md), with 8 columns too.
+    """
+    of_types = find_atom(operation)
+    for columns in (8, *(n for n in sorted(EVERY) if n <= _FEW_ROWS)):
+        atom = with_columns(of_types, columns) if of_types else None
+        if atom is None:
+            continue
+        for depth in depths:
+            for parts in range(2, most + 1):
+                keys = _keys(atom.name, [64, columns, depth], 1, "cooperative") | {"operands": "swapped", "warpgroups": parts}
+                yield keys
+                for cluster in ([2, 1], [4, 1]):
+                    yield keys | {"cluster": cluster}
+                for how in ({}, {"stream_k": "always"}, {"split_k": 2}, {"split_k": 4}, {"split_k": "auto"}):
+                    yield keys | _STREAM | how
+                yield keys | {"split_k": 2}
+
+
 def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Iterator[Mapping[str, Any]]:
     """Kernels whose calls compute all columns of a tile or fewer, as configs with `clusters`. Not all of these need be legal.
 

@@ -78,6 +78,11 @@ def consumers(spec: Spec, mma: TiledMma) -> int:
     return (spec.warpgroups or 2) if spec.schedule == "pingpong" else mma.threads // WARPGROUP * mixed.parts(spec, mma)
 
 
+def storing(spec: Spec, mma: TiledMma) -> int:
+    """Consumer warpgroups that store: of several parts of K, those of the first, which has the sums of all."""
+    return consumers(spec, mma) // mixed.parts(spec, mma)
+
+
 def threads(spec: Spec, mma: TiledMma) -> int:
     """Of a CTA, the producer's warpgroup included."""
     loads = 0 if schedule(spec, mma) == "warpgroup" else 1
@@ -253,14 +258,16 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
-    """Slices stored by TMA, two buffers per warpgroup; one if the spec's stages, or two, fit only then."""
+    """Slices stored by TMA, two buffers per storing warpgroup. One buffer if the spec's stages, or two, fit only then, or if parts
+    of K, of which each holds stages, leave a warpgroup a single slice of each tile."""
     two, one = (_epilogue(spec, atom, mma, tile, buffers) for buffers in (EPILOGUE_BUFFERS, FEWEST_BUFFERS))
     a, b = (operand(letter, spec, atom, tile) for letter in "AB")
 
     def suffices(staged: Epilogue) -> bool:
         return most_stages(spec, mma, a, b, staged) >= (spec.stages or 2)
 
-    return two if suffices(two) or not suffices(one) else one
+    single = mixed.parts(spec, mma) > 1 and atoms_of_a_warpgroup(mma, tile) * (atom.n // one.slice) == 1
+    return two if not suffices(one) or (suffices(two) and not single) else one
 
 
 def epilogue_of_widths(
@@ -286,7 +293,7 @@ def _epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile, buffers: int) -
     scalar = budgets.scalar_type(atom, out)
     found = operations(spec.epilogue, out, scalar)
     slice_bytes = EPILOGUE_ROWS * columns // columns_of_element(found) * out.bytes
-    smem_bytes = consumers(spec, mma) * buffers * slice_bytes
+    smem_bytes = storing(spec, mma) * buffers * slice_bytes
     vector = VECTOR_BYTES // out.bytes
     return Epilogue(out, spec.epilogue.major, scalar, columns, 0, vector, smem_bytes, buffers, buffers, found)
 
@@ -306,8 +313,8 @@ def smem_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, s
 
 
 def _barriers_beside_stages(spec: Spec, mma: TiledMma, staged: Epilogue) -> int:
-    """A turn for each consumer, and one for each of its buffers, to which C is loaded."""
-    return consumers(spec, mma) * (1 + staged.most_buffers)
+    """A turn for each consumer, and one for each buffer of those that store, to which C is loaded."""
+    return consumers(spec, mma) + storing(spec, mma) * staged.most_buffers
 
 
 def _pipeline_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, staged: Epilogue) -> int:

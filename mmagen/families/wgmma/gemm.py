@@ -12,7 +12,7 @@ from mmagen.families import launches, library, sparse
 from mmagen.families.units import units
 from mmagen.families.wgmma import decisions, grid, grouped, mixed, mixed_gemm, pieces, pieces_gemm, pointers, scaling
 from mmagen.families.wgmma import rules as wgmma_rules
-from mmagen.families.wgmma.alternatives import EVERY, NARROWER, USUAL, alternatives, several_widths
+from mmagen.families.wgmma.alternatives import EVERY, NARROWER, USUAL, alternatives, several_widths, with_parts_of_k
 from mmagen.families.wgmma.model import WarpgroupRoles, WgmmaGemmPlan, WgmmaMainloop
 from mmagen.families.wgmma.page import WARPGROUPS, sections, ways
 from mmagen.families.wgmma.policies import policies
@@ -147,6 +147,8 @@ class WgmmaGemm:
 
     def alternatives(self, spec: Spec) -> Iterator[Mapping[str, Any]]:
         yield from alternatives(spec.atom, EVERY, decisions.promoted(spec))
+        if spec.weights:
+            yield from with_parts_of_k(spec.atom, mixed.depths(spec), mixed.MOST_WARPGROUPS)
         yield from several_widths(spec.atom, NARROWER)
 
     def pipeline(self, plan: WgmmaGemmPlan) -> Pipeline:

@@ -39,7 +39,7 @@ struct Sm90Cooperative {
       Tensor tCrC = partition_fragment_C(typename Config::TiledMma{},
                                          Shape<Int<Config::kTileM>, Int<Config::kTileN>>{});  // (MMA,MMA_M,MMA_N)
       auto pipe = first_stage<Config>(params.mainloop);
-      Epilogue::init(params.epilogue, storage.source, warp, threadIdx.x % 32);
+      if (stores) { Epilogue::init(params.epilogue, storage.source, warp, threadIdx.x % 32); }
       wait_on_dependent_grids();
       auto const release = [&](int stage) { storage.pipeline.release(stage, cluster); };
       typename Epilogue::Slices slices;

@@ -74,13 +74,14 @@ struct Sm90EpilogueTma {
   static_assert(kMmaN % kSliceN == 0 && kSliceN % 8 == 0, "slices tile the atom");
   static_assert(!Config::kTileNAtLaunch || (kCountN == 1 && kWarpgroupsN == 1), "what skips() compares");
   static_assert(kSlices % Config::TileScheduler::kSplitK == 0, "CTAs that share a tile store the same number of slices");
-  static_assert(Config::kConsumers * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
+  static constexpr int kStoring = Config::kEpilogueBytes / (kBuffers * kSliceBytes);  // warpgroups
+  static_assert(kStoring * kBuffers * kSliceBytes == Config::kEpilogueBytes, "the plan and the kernel disagree");
   static constexpr int kNamedBarrier = 8;  // + warpgroup; those below belong to schedules and tile schedulers
-  static_assert(kNamedBarrier + Config::kConsumers <= 16, "a CTA has 16 named barriers");
+  static_assert(kNamedBarrier + kStoring <= 16, "a CTA has 16 named barriers");
 
   /// For each warpgroup that stores: TMA has loaded a slice of C to a buffer.
   struct SourceBarriers {
-    Barrier of_buffer[Config::kConsumers * kMostBuffers];
+    Barrier of_buffer[kStoring * kMostBuffers];
   };
 
   /// If TMA cannot address D, threads store all of it.

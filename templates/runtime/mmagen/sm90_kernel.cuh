@@ -63,6 +63,8 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
     sm90_kernel(__grid_constant__ Sm90Params<Config> const params) {
   using SharedStorage = Sm90SharedStorage<Config>;
   static_assert(sizeof(SharedStorage) == Config::kSmemBytes, "the plan and the kernel disagree");
+  static_assert(Config::Epilogue::kStoring * Config::Mainloop::kPartsOfK == Config::kConsumers,
+                "each warpgroup stores; of parts of K those of the first");
   extern __shared__ __align__(1024) unsigned char smem[];
   Config::Kernel::run(params, *reinterpret_cast<SharedStorage*>(smem));
 }

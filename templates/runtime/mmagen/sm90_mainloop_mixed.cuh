@@ -133,11 +133,9 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
     int stage_in_use = -1;                    // that wgmmas in flight read, if any
     clear(tCrC);
     clear(sums);
-    if (first < k_tiles) { load_factors(next, params.scales.group_of((k_begin + first) * kChunks)); }
+    if (first < k_tiles) { load_factors(next, (k_begin + first) * kChunks); }
     CUTE_NO_UNROLL
-    for (int i = first + kPartsOfK; i < kAhead && i < k_tiles; i += kPartsOfK) {
-      load_factors.prefetch(params.scales.group_of((k_begin + i) * kChunks));
-    }
+    for (int i = first + kPartsOfK; i < kAhead && i < k_tiles; i += kPartsOfK) { load_factors.prefetch(k_begin + i); }
 
     // Waits for the sums of the chunk before and adds them.
     auto const finish = [&](bool releases) {
@@ -176,8 +174,8 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
         // The chunk after this one, of this part. Behind the last one nothing is used.
         constexpr int kStep = kWhich + 1 < kChunks ? 1 : 1 + (kPartsOfK - 1) * kChunks;
         int const chunk = (k_begin + i) * kChunks + kWhich;
-        load_factors(next, params.scales.group_of(chunk + kStep));
-        load_factors.prefetch(params.scales.group_of(chunk + kAhead * kChunks));
+        load_factors(next, chunk + kStep);
+        if constexpr (kWhich == 0) { load_factors.prefetch(k_begin + i + kAhead); }
       });
       stage_in_use = stage;
       pipe.advance(kPartsOfK);

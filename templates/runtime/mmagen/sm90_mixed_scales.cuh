@@ -50,6 +50,13 @@ CUTE_DEVICE float float_of_bits(uint32_t bits) {
 
 CUTE_DEVICE void prefetch_l2(void const* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
 
+/// The factor of a group: `step` bytes lie between those of neighbouring groups. Unsigned, so that the address takes two
+/// instructions, or one where the step is a constant.
+template <class Element>
+CUTE_DEVICE Element const* of_group(Element const* first, uint32_t group, uint64_t step) {
+  return reinterpret_cast<Element const*>(reinterpret_cast<char const*>(first) + group * step);
+}
+
 }  // namespace detail
 
 /// The scales and zero points of a call.
@@ -75,11 +82,11 @@ struct Sm90GroupScales {
   }
 
   /// The group that has a chunk. The last chunks of the last k tile may lie behind K.
-  CUTE_DEVICE int group_of(int chunk) const {
+  CUTE_DEVICE uint32_t group_of(uint32_t chunk) const {
     if constexpr (Weights::kGroup == 0) {
       return 0;
     } else {
-      return cute::min(chunk / (Weights::kGroup / Weights::kChunk), groups - 1);
+      return cute::min(chunk / (Weights::kGroup / Weights::kChunk), uint32_t(groups - 1));
     }
   }
 };
@@ -93,7 +100,7 @@ struct GroupFactors {
   uint32_t zero[kCountM][2];
 };
 
-/// Loads them. A thread has rows 8 apart of each atom.
+/// Loads them. A thread has rows 8 apart of each atom, which the four threads of a quad have in common.
 template <class Config>
 struct GroupFactorsLoad {
   using Weights = typename Config::Weights;
@@ -102,44 +109,64 @@ struct GroupFactorsLoad {
   using Factors = GroupFactors<Config>;
   static constexpr int kCountM = Lines::kCountM;
 
-  Scale const* scale_of[kCountM][2];
-  uint8_t const* zero_of[kCountM][2];
-  int64_t scale_step, zero_step;
+  /// Where the factors of a row begin, those of group 0.
+  struct Row {
+    Scale const* scale;
+    uint8_t const* zero;
+  };
+
+  Sm90GroupScales<Config> const& call;
+  Row rows[kCountM][2];
+  Row ahead[kCountM];              // whose factors this thread prefetches
+  uint32_t chunk_ahead;            // of a k tile, for which it does
+  uint64_t scale_step, zero_step;  // bytes from a group to the next
 
   template <class Tile>
   CUTE_DEVICE GroupFactorsLoad(Sm90GroupScales<Config> const& call, Tile const& tile, Lines const& lines)
-      : scale_step(Weights::kContiguousK ? 1 : call.scales.ld), zero_step(Weights::kContiguousK ? 1 : call.zeros.ld) {
+      : call(call),
+        scale_step((Weights::kContiguousK ? 1 : call.scales.ld) * sizeof(Scale)),
+        zero_step(Weights::kContiguousK ? 1 : call.zeros.ld) {
+    constexpr int kChunks = Sm90GroupScales<Config>::kChunks;
+    // If factors of neighbouring rows are adjacent, the two rows of an atom are in one sector, and each thread of a quad
+    // prefetches for another chunk. If those of neighbouring groups are adjacent, the sectors of the first and of the last
+    // chunk are enough; two threads prefetch those of the second row.
+    int const thread = lines.column_of_lane / 2;  // of the quad
+    int const row_ahead = Weights::kContiguousK ? thread / 2 : 0;
+    chunk_ahead = Weights::kContiguousK ? thread % 2 * (kChunks - 1) : thread % kChunks;
     CUTE_UNROLL
     for (int m = 0; m < kCountM; ++m) {
       CUTE_UNROLL
       for (int i = 0; i < 2; ++i) {
         // Rows behind the last one make elements that are not stored.
         int const row = cute::min(tile.m * Config::kTileM + lines.row(m) + lines.row_of_lane + 8 * i, call.rows - 1);
-        scale_of[m][i] = call.scales.template at<Weights::kContiguousK>(row, 0, tile.batch);
-        if constexpr (Weights::kZeros) { zero_of[m][i] = call.zeros.template at<Weights::kContiguousK>(row, 0, tile.batch); }
+        rows[m][i].scale = call.scales.template at<Weights::kContiguousK>(row, 0, tile.batch);
+        if constexpr (Weights::kZeros) { rows[m][i].zero = call.zeros.template at<Weights::kContiguousK>(row, 0, tile.batch); }
       }
+      ahead[m] = rows[m][row_ahead];
     }
   }
 
-  /// Prefetches those of a group into L2. Rows 8 apart of an atom are in the same sectors where neighbouring rows are adjacent.
-  CUTE_DEVICE void prefetch(int64_t group) const {
+  /// Prefetches those of a k tile into L2; of the first four chunks where those of neighbouring rows are adjacent.
+  CUTE_DEVICE void prefetch(int k_tile) const {
+    uint32_t const group = call.group_of(k_tile * Sm90GroupScales<Config>::kChunks + chunk_ahead);
     CUTE_UNROLL
     for (int m = 0; m < kCountM; ++m) {
-      CUTE_UNROLL
-      for (int i = 0; i < (Weights::kContiguousK ? 2 : 1); ++i) {
-        detail::prefetch_l2(scale_of[m][i] + group * scale_step);
-        if constexpr (Weights::kZeros) { detail::prefetch_l2(zero_of[m][i] + group * zero_step); }
-      }
+      detail::prefetch_l2(detail::of_group(ahead[m].scale, group, scale_step));
+      if constexpr (Weights::kZeros) { detail::prefetch_l2(detail::of_group(ahead[m].zero, group, zero_step)); }
     }
   }
 
-  CUTE_DEVICE void operator()(Factors& factors, int64_t group) const {
+  /// Loads those of a chunk.
+  CUTE_DEVICE void operator()(Factors& factors, uint32_t chunk) const {
+    uint32_t const group = call.group_of(chunk);
     CUTE_UNROLL
     for (int m = 0; m < kCountM; ++m) {
       CUTE_UNROLL
       for (int i = 0; i < 2; ++i) {
-        factors.scale[m][i] = detail::load_bits(scale_of[m][i] + group * scale_step);
-        if constexpr (Weights::kZeros) { factors.zero[m][i] = detail::load_bits(zero_of[m][i] + group * zero_step); }
+        factors.scale[m][i] = detail::load_bits(detail::of_group(rows[m][i].scale, group, scale_step));
+        if constexpr (Weights::kZeros) {
+          factors.zero[m][i] = detail::load_bits(detail::of_group(rows[m][i].zero, group, zero_step));
+        }
       }
     }
   }
