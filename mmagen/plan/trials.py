@@ -109,9 +109,14 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     whole = Problem(shape=(m * cluster[0], n * cluster[1], long_enough(16_000, n)))
     rows = m * cluster[0] - 3
     ragged = Problem(shape=(rows, 37, long_enough(36_000, 37) + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
-    columns, long = 21, long_enough(36_000, 21) + 5
-    last_line = max(min(rows, columns) - 1, 1)  # of D, whichever its contiguous mode is
-    far = -(-(2**32) // (64 * last_line)) * 64
+
+    def apart(columns: int) -> tuple[int, int, int]:
+        """(columns, K, elements that lines then lie apart)."""
+        last_line = max(min(rows, columns) - 1, 1)  # of D, whichever its contiguous mode is
+        return columns, long_enough(36_000, columns) + 5, -(-(2**32) // (64 * last_line)) * 64
+
+    few, more = apart(21), apart(37)
+    columns, long, far = more if few[1] * few[2] > _MOST_FAR >= more[1] * more[2] else few
     pad = 11 + (far if long * far <= _MOST_FAR else 0)
     odd = Problem(
         shape=(rows, columns, long),
