@@ -1,8 +1,10 @@
-"""python -m tools.tuning_table pack DATABASE... TABLE | unpack TABLE SPEC DATABASE [--problems FILE]
+"""python -m tools.tuning_table pack DATABASE... TABLE | add TABLE SPEC DATABASE... | unpack TABLE SPEC DATABASE [--problems FILE]
 
 A table has measurements of `mmagen tune` in a form that can be kept in the repository: a row for each problem, a column for each
 choice of a library and for cuBLASLt, medians in microseconds; above them, where and when it was measured. pack writes the table of
-the site with most measurements; later DATABASEs replace earlier ones. unpack writes the database from which
+the site with most measurements; later DATABASEs replace earlier ones. add puts measurements of other runs on the same site into a
+table: those of SPEC's choices on problems that the table has not, and those of choices that it has not on a problem that it has,
+scaled by the ratio of cuBLASLt's times in both runs. What the table has stays. unpack writes the database from which
 `mmagen tune SPEC --problems FILE --measured-only` selects a library. Measurements count as those of SPEC's choices with the same
 names, even if the code of a kernel has changed since. Exit code 2 for input that is not right.
 """
@@ -14,15 +16,17 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
+from statistics import geometric_mean
 
 from mmagen.core.errors import ExitCode, MmagenError, SpecError, UsageError
 from mmagen.families.reading import read
 from mmagen.plan.plans import GemmPlan
-from mmagen.tuning.candidates import candidates
+from mmagen.tuning.candidates import Candidate, candidates
 from mmagen.tuning.database import Contents, Site, Writer, digest, site_of
 from mmagen.tuning.database import read as read_database
 from mmagen.tuning.measure import BASELINES, Machine
@@ -61,6 +65,35 @@ def packed(databases: Sequence[Path]) -> Table:
             times.setdefault(line.problem, {})[line.name] = line.ms * 1e3
             date = max(date, line.date)
     return Table(site, machines[site.device], date, times)
+
+
+def extended(table: Table, databases: Sequence[Path], choices: Collection[str]) -> tuple[Table, list[str]]:
+    """The table with measurements of `choices` in these databases, one after the other; problems that cannot be compared.
+
+    New times of a problem that the table has are multiplied by the ratio of cuBLASLt's times in the table and the database: the
+    geometric mean of the ratios of its first heuristic and its best of 8, or that of which both have a time. Without one, they are
+    left out. Raises UsageError for another site.
+    """
+    times = {problem: dict(row) for problem, row in table.times.items()}
+    apart, date = [], table.date
+    for path in databases:
+        found = packed([path])
+        if found.site != table.site:
+            raise UsageError(f"{path}: measured on {found.site}, the table on {table.site}")
+        date = max(date, found.date)
+        for problem, row in found.times.items():
+            of_choices = {name: us for name, us in row.items() if name in choices}
+            if problem not in times:
+                times[problem] = of_choices | {name: row[name] for name in BASELINES if name in row}
+                continue
+            known = times[problem]
+            ratios = [known[name] / row[name] for name in BASELINES if name in known and name in row]
+            new = {name: us for name, us in of_choices.items() if name not in known}
+            if ratios:
+                known.update({name: us * geometric_mean(ratios) for name, us in new.items()})
+            elif new:
+                apart.append(problem)
+    return Table(table.site, table.machine, date, times), apart
 
 
 def to_text(table: Table) -> str:
@@ -102,11 +135,7 @@ def unpack(table: Table, plan: GemmPlan, path: Path) -> list[str]:
     """Writes the database `path`, which must not exist; the names of the table's choices that the library `plan` does not have."""
     if path.exists():
         raise UsageError(f"{path}: it exists; name a new file")
-    kernels: dict[str, str] = {}
-    for candidate in candidates(plan.spec):
-        if not candidate.own:  # the library's own come first
-            break
-        kernels[candidate.name] = digest(candidate.plan)
+    kernels = {candidate.name: digest(candidate.plan) for candidate in _own(plan)}
     of_all = {
         "disposition": "passed",
         "machine": {"multiprocessors": table.machine.multiprocessors, "clusters": dict(table.machine.clusters)},
@@ -116,6 +145,21 @@ def unpack(table: Table, plan: GemmPlan, path: Path) -> list[str]:
             for name, us in times.items():
                 database.add({"name": name, "problem": problem, "ms_median": us * 1e-3, **of_all}, table.site)
     return [name for name in table.names if name not in kernels and name not in BASELINES]
+
+
+def _own(plan: GemmPlan) -> Iterator[Candidate]:
+    """The library's own choices, which come first."""
+    return takewhile(lambda candidate: candidate.own, candidates(plan.spec))
+
+
+def _library(path: Path) -> GemmPlan:
+    """Raises SpecError, UsageError and OSError."""
+    plan, faults = read(path.read_bytes(), str(path))
+    if plan is None:
+        raise SpecError(faults)
+    if not isinstance(plan, GemmPlan):
+        raise UsageError(f"{path}: it is not a GEMM")
+    return plan
 
 
 def _line(problem: str) -> str:
@@ -132,6 +176,10 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
     pack = verbs.add_parser("pack")
     pack.add_argument("databases", metavar="DATABASE", type=Path, nargs="+")
     pack.add_argument("table", metavar="TABLE", type=Path)
+    add = verbs.add_parser("add")
+    add.add_argument("table", metavar="TABLE", type=Path)
+    add.add_argument("spec", metavar="SPEC", type=Path)
+    add.add_argument("databases", metavar="DATABASE", type=Path, nargs="+")
     back = verbs.add_parser("unpack")
     back.add_argument("table", metavar="TABLE", type=Path)
     back.add_argument("spec", metavar="SPEC", type=Path)
@@ -142,13 +190,16 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
         if options.verb == "pack":
             table = packed(options.databases)
             options.table.write_text(to_text(table), "utf-8")
+        elif options.verb == "add":
+            before = from_text(options.table.read_text("utf-8"), options.table)
+            choices = {candidate.name for candidate in _own(_library(options.spec))}
+            table, apart = extended(before, options.databases, choices)
+            for problem in apart:
+                print(f"{problem}: no time of cuBLASLt in both runs, left out")
+            options.table.write_text(to_text(table), "utf-8")
         else:
             table = from_text(options.table.read_text("utf-8"), options.table)
-            plan, faults = read(options.spec.read_bytes(), str(options.spec))
-            if plan is None:
-                raise SpecError(faults)
-            if not isinstance(plan, GemmPlan):
-                raise UsageError(f"{options.spec}: it is not a GEMM")
+            plan = _library(options.spec)
             for name in unpack(table, plan, options.database):
                 print(f"{name}: not a choice of {plan.name}, left out")
             if options.problems:

@@ -111,7 +111,7 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     ragged = Problem(shape=(rows, 37, long_enough(36_000, 37) + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
 
     def apart(columns: int) -> tuple[int, int, int]:
-        """(columns, K, elements that lines then lie apart)."""
+        """Columns of D, the K for them, and the padding in elements with which the last line of D begins at 2**32 or later."""
         last_line = max(min(rows, columns) - 1, 1)  # of D, whichever its contiguous mode is
         return columns, long_enough(36_000, columns) + 5, -(-(2**32) // (64 * last_line)) * 64
 

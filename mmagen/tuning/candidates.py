@@ -191,7 +191,7 @@ def names_of(plan: GemmPlan) -> tuple[str, str]:
         parts.append(f"split{spec.split_k}{'' if scheduler.workspace_splits is None else 'w'}")
     parts += [{"last_wave": "stream", "always": "streamall"}[scheduler.stream_k]] if scheduler.shares_last_wave else []
     parts += [f"w{plan.tiled_mma.atoms[0]}x{plan.tiled_mma.atoms[1]}"] if schedule == "mma" else []
-    parts += [f"g{spec.warpgroups}"] if spec.warpgroups else []  # groups of warpgroups, or warpgroups that take turns
+    parts += [f"g{spec.warpgroups}"] if spec.warpgroups else []  # consumers
     parts += [f"s{spec.stages}"] if spec.stages else []
     parts += [f"o{spec.ctas_per_sm}"] if spec.ctas_per_sm else []  # occupancy, in CTAs
     parts += [f"r{spec.raster}"] if spec.raster else []

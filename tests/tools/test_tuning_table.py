@@ -48,6 +48,36 @@ def test_a_table_has_the_last_time_of_each_choice_and_problem(tmp_path):
     assert json.loads(head.removeprefix("# "))["device"] == "NVIDIA H200"
 
 
+def test_times_of_another_run_are_scaled_by_those_of_cublaslt(tmp_path):
+    """What the table has stays; what the spec has not is left out."""
+    row = [("cublasLt_first", 0.04), ("cublasLt_best8", 0.02), ("a", 0.03)]
+    table = tuning_table.packed([measured(tmp_path / "1", [(name, "9,8,8", ms) for name, ms in row] + [("a", "1,8,8", 0.001)])])
+    other = [("cublasLt_first", 0.08), ("cublasLt_best8", 0.01), ("a", 0.7), ("b", 0.05), ("c", 0.05)]
+    new = [(name, problem, ms) for name, ms in other for problem in ("9,8,8", "16,8,8")] + [("b", "1,8,8", 0.002)]
+    found, apart = tuning_table.extended(table, [measured(tmp_path / "2", new)], {"a", "b"})
+    assert found.times["9,8,8"] == pytest.approx({"cublasLt_first": 40, "cublasLt_best8": 20, "a": 30, "b": 50})
+    assert found.times["16,8,8"] == pytest.approx({"cublasLt_first": 80, "cublasLt_best8": 10, "a": 700, "b": 50})
+    assert found.times["1,8,8"] == {"a": 1.0} and apart == ["1,8,8"]
+    assert table.times["9,8,8"] == pytest.approx({name: ms * 1e3 for name, ms in row}), "the table is as it was"
+    elsewhere = measured(tmp_path / "3", new, Site("NVIDIA H100", "580.1", "13.0"))
+    with pytest.raises(UsageError, match="H100"):
+        tuning_table.extended(table, [elsewhere], {"b"})
+
+
+def test_a_table_keeps_what_is_added(tmp_path, capsys):
+    name = next(one.name for one in candidates(read(SMALL.read_bytes(), str(SMALL))[0].spec))
+    table = tmp_path / "table.csv"
+    first = [("cublasLt_best8", "9,8,8", 0.02), ("other", "9,8,8", 0.03)]
+    assert tuning_table.main(["pack", str(measured(tmp_path / "1", first)), str(table)]) == ExitCode.OK
+    later = measured(tmp_path / "2", [("cublasLt_best8", "9,8,8", 0.04), (name, "9,8,8", 0.05), (name, "7,8,8", 0.01)])
+    assert tuning_table.main(["add", str(table), str(SMALL), str(later)]) == ExitCode.OK
+    assert tuning_table.from_text(table.read_text("utf-8"), table).times == {
+        "7,8,8": {name: 10.0},
+        "9,8,8": {"cublasLt_best8": 20.0, "other": 30.0, name: 25.0},
+    }
+    assert "2 problems, 3 columns" in capsys.readouterr().out
+
+
 def test_text_and_table_are_the_same():
     text = TABLE.read_text("utf-8")
     assert tuning_table.to_text(tuning_table.from_text(text, TABLE)) == text

@@ -55,11 +55,11 @@ def alternatives(operation: str, widths: Iterable[int], promoted: bool = False) 
 
 
 def with_parts_of_k(operation: str, depths: Iterable[int], most: int) -> Iterator[Mapping[str, Any]]:
-    """Cooperative kernels whose warpgroups take the k tiles of a tile in turn, up to `most` of them, with the weights as A. Not all
-    of these need be legal.
+    """Cooperative kernels of 2 to `most` consumer warpgroups that take the k tiles of a tile in turn; the weights are A. Not all of
+    these need be legal.
 
-    operation: the name of a wgmma. depths: columns of k tiles. As fast as the conversion of weights allows with 2 to 4 warpgroups
-    (docs/performance.md), with 8 columns too.
+    operation: the name of a wgmma. depths: columns of k tiles. The conversion of the weights limits these kernels
+    (docs/performance.md). Atoms of 8 columns, which EVERY lacks, are included.
     """
     of_types = find_atom(operation)
     for columns in (8, *(n for n in sorted(EVERY) if n <= _FEW_ROWS)):

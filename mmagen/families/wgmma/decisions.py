@@ -258,8 +258,8 @@ def slice_n(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> int:
 
 
 def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
-    """Slices stored by TMA, two buffers per storing warpgroup. One buffer if the spec's stages, or two, fit only then, or if parts
-    of K, of which each holds stages, leave a warpgroup a single slice of each tile."""
+    """Slices stored by TMA, two buffers per storing warpgroup. One buffer if the spec's stages, or two, fit only then, or if
+    several parts of K share a tile of which a storing warpgroup has a single slice: the memory is then used for stages."""
     two, one = (_epilogue(spec, atom, mma, tile, buffers) for buffers in (EPILOGUE_BUFFERS, FEWEST_BUFFERS))
     a, b = (operand(letter, spec, atom, tile) for letter in "AB")
 
@@ -313,7 +313,7 @@ def smem_bytes(spec: Spec, mma: TiledMma, stages: int, a: Operand, b: Operand, s
 
 
 def _barriers_beside_stages(spec: Spec, mma: TiledMma, staged: Epilogue) -> int:
-    """A turn for each consumer, and one for each buffer of those that store, to which C is loaded."""
+    """One for the turn of each consumer, and one for each epilogue buffer of a storing warpgroup, into which C is loaded."""
     return consumers(spec, mma) + storing(spec, mma) * staged.most_buffers
 
 

@@ -50,8 +50,8 @@ CUTE_DEVICE float float_of_bits(uint32_t bits) {
 
 CUTE_DEVICE void prefetch_l2(void const* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
 
-/// The factor of a group: `step` bytes lie between those of neighbouring groups. Unsigned, so that the address takes two
-/// instructions, or one where the step is a constant.
+/// Address of the factor of `group`; those of consecutive groups are `step` bytes apart. Both are unsigned, so that the address
+/// takes two instructions, or one if the step is a constant.
 template <class Element>
 CUTE_DEVICE Element const* of_group(Element const* first, uint32_t group, uint64_t step) {
   return reinterpret_cast<Element const*>(reinterpret_cast<char const*>(first) + group * step);
@@ -127,12 +127,14 @@ struct GroupFactorsLoad {
         scale_step((Weights::kContiguousK ? 1 : call.scales.ld) * sizeof(Scale)),
         zero_step(Weights::kContiguousK ? 1 : call.zeros.ld) {
     constexpr int kChunks = Sm90GroupScales<Config>::kChunks;
-    // If factors of neighbouring rows are adjacent, the two rows of an atom are in one sector, and each thread of a quad
-    // prefetches for another chunk. If those of neighbouring groups are adjacent, the sectors of the first and of the last
-    // chunk are enough; two threads prefetch those of the second row.
+    // Contiguous along K: two threads prefetch for each of the two rows, one for the first chunk and one for the last. Along N,
+    // the 16-bit scales of both rows are in one sector of 32 bytes: each thread prefetches for another chunk. Those of f32 are
+    // in two.
+    constexpr bool kBothRows = Weights::kContiguousK || sizeof(Scale) > 2;
     int const thread = lines.column_of_lane / 2;  // of the quad
-    int const row_ahead = Weights::kContiguousK ? thread / 2 : 0;
-    chunk_ahead = Weights::kContiguousK ? thread % 2 * (kChunks - 1) : thread % kChunks;
+    int const row_ahead = kBothRows ? thread / 2 : 0;
+    uint32_t const chunk = kBothRows ? thread % 2 : thread;
+    chunk_ahead = Weights::kContiguousK ? chunk * (kChunks - 1) : chunk % kChunks;
     CUTE_UNROLL
     for (int m = 0; m < kCountM; ++m) {
       CUTE_UNROLL
@@ -146,7 +148,7 @@ struct GroupFactorsLoad {
     }
   }
 
-  /// Prefetches those of a k tile into L2; of the first four chunks where those of neighbouring rows are adjacent.
+  /// Prefetches those of a k tile into L2. Contiguous along N: of the first four chunks, with f32 scales of the first two.
   CUTE_DEVICE void prefetch(int k_tile) const {
     uint32_t const group = call.group_of(k_tile * Sm90GroupScales<Config>::kChunks + chunk_ahead);
     CUTE_UNROLL

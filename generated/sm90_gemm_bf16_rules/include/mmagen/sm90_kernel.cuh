@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kCtasPerSm)
   using SharedStorage = Sm90SharedStorage<Config>;
   static_assert(sizeof(SharedStorage) == Config::kSmemBytes, "the plan and the kernel disagree");
   static_assert(Config::Epilogue::kStoring * Config::Mainloop::kPartsOfK == Config::kConsumers,
-                "each warpgroup stores; of parts of K those of the first");
+                "all consumer warpgroups store, or those of the first of several parts of K");
   extern __shared__ __align__(1024) unsigned char smem[];
   Config::Kernel::run(params, *reinterpret_cast<SharedStorage*>(smem));
 }
