@@ -10,7 +10,7 @@ of the prediction.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import ModuleType
 
@@ -111,8 +111,7 @@ def refine(
     """
     optimize = _scipy()
     names = list(kernels)
-    configs_of = Counter(call for name in names for call in times[name])
-    calls = [call for call, configs in configs_of.items() if configs > 1]
+    calls = comparable(names, times)
     if len(calls) < 2:
         return dict(costs)
     stacked = [_stacked([terms(kernels[name].shape, kernels[name].ctas, call) for call in calls]) for name in names]
@@ -146,16 +145,21 @@ def refine(
     return {name: _cost(part, kernels[name]) for name, part in zip(names, parts, strict=True)}
 
 
+def comparable(names: Iterable[str], times: Times) -> list[Call]:
+    """The calls on which at least two of the configs were measured."""
+    configs_of = Counter(call for name in names for call in times[name])
+    return [call for call, configs in configs_of.items() if configs > 1]
+
+
 def cross_validated(
     kernels: Mapping[str, Kernel], times: Times, folds: int, seed: int, fitted: Callable[[Times], dict[str, Cost]]
 ) -> Vector:
-    """For each call that all configs were measured on, the fastest config's time over that of the config which is chosen by
-    coefficients that were fitted without the call.
+    """choice_ratio() of each comparable() call, with coefficients that were fitted without the call.
 
     fitted: makes costs of such a part of `times`.
     """
     names = list(kernels)
-    calls = [call for call in times[names[0]] if all(call in times[name] for name in names)]
+    calls = comparable(names, times)
     order = np.random.default_rng(seed).permutation(len(calls))
     ratios = np.ones(len(calls))
     for fold in np.array_split(order, folds):
@@ -167,8 +171,9 @@ def cross_validated(
 
 
 def choice_ratio(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], times: Times, call: Call) -> float:
-    """The fastest measured time of a call over that of the config with the least predicted time."""
-    return min(times[name][call] for name in kernels) / times[choice(kernels, costs, call)][call]
+    """The fastest time of a call over that of the config with the least predicted time, both of those that were measured on it."""
+    measured = {name: kernel for name, kernel in kernels.items() if call in times[name]}
+    return min(times[name][call] for name in measured) / times[choice(measured, costs, call)][call]
 
 
 def choice(kernels: Mapping[str, Kernel], costs: Mapping[str, Cost], call: Call) -> str:

@@ -19,7 +19,7 @@ from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem, Spec
 from mmagen.tuning.candidates import Candidate, names_of
 from mmagen.tuning.database import Site
-from mmagen.tuning.fit import Kernel, choice, choice_ratio, cross_validated, fit, refine
+from mmagen.tuning.fit import Kernel, choice, choice_ratio, comparable, cross_validated, fit, refine
 from mmagen.tuning.measure import BASELINES, Machine
 from mmagen.tuning.objective import Ratios
 from mmagen.tuning.select import select
@@ -221,10 +221,11 @@ def compared(measured: Measured, selected: Mapping[Call, float], known: Mapping[
 
 
 def figures_of(made: Made, measured: Measured) -> list[tuple[str, str]]:
-    """How good the choice is, on the problems of the fit and on others, and how it compares with cuBLASLt."""
+    """How good the choice is, on the problems of the fit and on others, and how it compares with cuBLASLt. Where not all of the
+    library's kernels were measured, the choice is among the others."""
     times = {name: measured.times[name] for name in made.kernels}
     names = list(made.kernels)
-    calls = [call for call in times[names[0]] if all(call in times[name] for name in names)]
+    calls = comparable(names, times) if len(names) > 1 else list(times[names[0]])
     if not calls:
         return []
     weights = [measured.weights[call] for call in calls]
@@ -242,7 +243,7 @@ def figures_of(made: Made, measured: Measured) -> list[tuple[str, str]]:
         if known:
             ratios = [
                 measured.baselines[name][call]
-                / min(times[one][call] for one in names)
+                / min(times[one][call] for one in names if call in times[one])
                 * choice_ratio(made.kernels, made.costs, times, call)
                 for call in known
             ]

@@ -15,7 +15,7 @@ from mmagen.spec.cost import Cost
 from mmagen.spec.model import Problem
 from mmagen.tuning import database
 from mmagen.tuning.database import Site
-from mmagen.tuning.fit import Kernel, choice_ratio, fit, refine
+from mmagen.tuning.fit import Kernel, choice_ratio, comparable, fit, refine
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.problems import as_argument, model_problems, problems_of, random_problems
 from mmagen.tuning.select import select
@@ -255,6 +255,23 @@ def test_refinement_does_not_make_the_choice_worse():
         return -sum(math.log(choice_ratio(kernels, costs, times, call)) for call in calls)
 
     assert loss(better) <= loss(plain) + 1e-9
+
+
+def test_the_choice_is_among_the_configs_that_were_measured():
+    """Figures of a library count such calls, and calls of a single config say nothing of the choice."""
+    kernels, true, times = synthetic(0.0, 40)
+    calls = list(times["small"])
+    first, second, third = calls[:3]
+    fastest = min(kernels, key=lambda name: times[name][first])
+    del times[fastest][first]
+    for name in ("small", "middle"):
+        del times[name][second]
+    assert set(comparable(kernels, times)) == {*calls} - {second}
+    for call in (first, third):
+        assert choice_ratio(kernels, true, times, call) == pytest.approx(1.0), "the model is exact"
+    quick, slow = sorted((name for name in kernels if name != fastest), key=lambda name: times[name][first])
+    wrong = true | {quick: true[quick].model_copy(update={"launch_us": 1e6})}
+    assert choice_ratio(kernels, wrong, times, first) == times[quick][first] / times[slow][first] < 1
 
 
 def test_refinement_counts_calls_that_lack_some_configs():
