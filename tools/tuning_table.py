@@ -2,9 +2,9 @@
 
 A table has measurements of `mmagen tune` in a form that can be kept in the repository: a row for each problem, a column for each
 choice of a library and for cuBLASLt, medians in microseconds; above them, where and when it was measured. pack writes the table of
-the site with most measurements; later DATABASEs replace earlier ones. add puts measurements of other runs on the same site into a
-table: those of SPEC's choices on problems that the table has not, and those of choices that it has not on a problem that it has,
-scaled by the ratio of cuBLASLt's times in both runs. What the table has stays. unpack writes the database from which
+the site with most measurements; later DATABASEs replace earlier ones. add puts times of SPEC's choices from other runs on the same
+site into a table: on problems that the table does not have, as they are; on others, where the table has no time of the choice,
+scaled by the ratio of cuBLASLt's times in both runs. unpack writes the database from which
 `mmagen tune SPEC --problems FILE --measured-only` selects a library. Measurements count as those of SPEC's choices with the same
 names, even if the code of a kernel has changed since. Exit code 2 for input that is not right.
 """
@@ -68,14 +68,14 @@ def packed(databases: Sequence[Path]) -> Table:
 
 
 def extended(table: Table, databases: Sequence[Path], choices: Collection[str]) -> tuple[Table, list[str]]:
-    """The table with measurements of `choices` in these databases, one after the other; problems that cannot be compared.
+    """The table with measurements of `choices` in these databases, one after the other; and the problems that were left out.
 
     New times of a problem that the table has are multiplied by the ratio of cuBLASLt's times in the table and the database: the
     geometric mean of the ratios of its first heuristic and its best of 8, or that of which both have a time. Without one, they are
     left out. Raises UsageError for another site.
     """
     times = {problem: dict(row) for problem, row in table.times.items()}
-    apart, date = [], table.date
+    left_out, date = [], table.date
     for path in databases:
         found = packed([path])
         if found.site != table.site:
@@ -92,8 +92,8 @@ def extended(table: Table, databases: Sequence[Path], choices: Collection[str]) 
             if ratios:
                 known.update({name: us * geometric_mean(ratios) for name, us in new.items()})
             elif new:
-                apart.append(problem)
-    return Table(table.site, table.machine, date, times), apart
+                left_out.append(problem)
+    return Table(table.site, table.machine, date, times), left_out
 
 
 def to_text(table: Table) -> str:
@@ -193,8 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> ExitCode:
         elif options.verb == "add":
             before = from_text(options.table.read_text("utf-8"), options.table)
             choices = {candidate.name for candidate in _own(_library(options.spec))}
-            table, apart = extended(before, options.databases, choices)
-            for problem in apart:
+            table, left_out = extended(before, options.databases, choices)
+            for problem in left_out:
                 print(f"{problem}: no time of cuBLASLt in both runs, left out")
             options.table.write_text(to_text(table), "utf-8")
         else:

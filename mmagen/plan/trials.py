@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 from mmagen.plan.operations import as_applied
 from mmagen.plan.plans import ProductPlan
@@ -110,14 +111,15 @@ def split_k_problems(tile: Tile, cluster: tuple[int, int], element_bytes: int, s
     rows = m * cluster[0] - 3
     ragged = Problem(shape=(rows, 37, long_enough(36_000, 37) + 5), batch=2, ld_pad=11, alpha=-1.0, beta=2.0)
 
-    def apart(columns: int) -> tuple[int, int, int]:
-        """Columns of D, the K for them, and the padding in elements with which the last line of D begins at 2**32 or later."""
+    def far_apart(columns: int) -> tuple[int, int]:
+        """K, and the padding in elements with which the last line of D begins at 2**32 or later, for so many columns of D."""
         last_line = max(min(rows, columns) - 1, 1)  # of D, whichever its contiguous mode is
-        return columns, long_enough(36_000, columns) + 5, -(-(2**32) // (64 * last_line)) * 64
+        return long_enough(36_000, columns) + 5, -(-(2**32) // (64 * last_line)) * 64
 
-    few, more = apart(21), apart(37)
-    columns, long, far = more if few[1] * few[2] > _MOST_FAR >= more[1] * more[2] else few
-    pad = 11 + (far if long * far <= _MOST_FAR else 0)
+    emulated = next((columns for columns in (21, 37) if prod(far_apart(columns)) <= _MOST_FAR), None)
+    columns = emulated or 21
+    long, far = far_apart(columns)
+    pad = 11 + (far if emulated else 0)
     odd = Problem(
         shape=(rows, columns, long),
         batch=2,

@@ -229,8 +229,8 @@ def figures_of(made: Made, measured: Measured) -> list[tuple[str, str]]:
     if not calls:
         return []
     weights = [measured.weights[call] for call in calls]
-    of_best = [choice_ratio(made.kernels, made.costs, times, call) for call in calls]
-    figures = [("choice over fastest kernel, same problems", Ratios(of_best, weights).text)]
+    of_best = {call: choice_ratio(made.kernels, made.costs, times, call) for call in calls}
+    figures = [("choice over fastest kernel, same problems", Ratios([*of_best.values()], weights).text)]
     if len(calls) >= 2 * _FOLDS and len(names) > 1:
 
         def fitted(part: Times) -> dict[str, Cost]:
@@ -241,12 +241,8 @@ def figures_of(made: Made, measured: Measured) -> list[tuple[str, str]]:
     for name in BASELINES:
         known = [call for call in calls if call in measured.baselines[name]]
         if known:
-            ratios = [
-                measured.baselines[name][call]
-                / min(times[one][call] for one in names if call in times[one])
-                * choice_ratio(made.kernels, made.costs, times, call)
-                for call in known
-            ]
+            fastest = {call: min(own[call] for own in times.values() if call in own) for call in known}
+            ratios = [measured.baselines[name][call] / fastest[call] * of_best[call] for call in known]
             figures.append((f"choice over {name}", Ratios(ratios, [measured.weights[call] for call in known]).text))
     return figures
 

@@ -54,10 +54,10 @@ def test_times_of_another_run_are_scaled_by_those_of_cublaslt(tmp_path):
     table = tuning_table.packed([measured(tmp_path / "1", [(name, "9,8,8", ms) for name, ms in row] + [("a", "1,8,8", 0.001)])])
     other = [("cublasLt_first", 0.08), ("cublasLt_best8", 0.01), ("a", 0.7), ("b", 0.05), ("c", 0.05)]
     new = [(name, problem, ms) for name, ms in other for problem in ("9,8,8", "16,8,8")] + [("b", "1,8,8", 0.002)]
-    found, apart = tuning_table.extended(table, [measured(tmp_path / "2", new)], {"a", "b"})
+    found, left_out = tuning_table.extended(table, [measured(tmp_path / "2", new)], {"a", "b"})
     assert found.times["9,8,8"] == pytest.approx({"cublasLt_first": 40, "cublasLt_best8": 20, "a": 30, "b": 50})
     assert found.times["16,8,8"] == pytest.approx({"cublasLt_first": 80, "cublasLt_best8": 10, "a": 700, "b": 50})
-    assert found.times["1,8,8"] == {"a": 1.0} and apart == ["1,8,8"]
+    assert found.times["1,8,8"] == {"a": 1.0} and left_out == ["1,8,8"]
     assert table.times["9,8,8"] == pytest.approx({name: ms * 1e3 for name, ms in row}), "the table is as it was"
     elsewhere = measured(tmp_path / "3", new, Site("NVIDIA H100", "580.1", "13.0"))
     with pytest.raises(UsageError, match="H100"):

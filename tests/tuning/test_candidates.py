@@ -129,6 +129,7 @@ def test_kernels_for_one_cluster_that_names_do_not_tell_apart_are_all_measured()
         ", cache: {b: evict_last}, when: {m: [3, 4]}",
         ", cache: {a: evict_last}, when: {m: [5, 6]}",
         ", cache: {b: evict_first}",
+        ", warpgroups: 3",
     )
     configs = "".join(f"  - {{name: c{i}{way}}}\n" for i, way in enumerate(ways))
     own = [*takewhile(lambda one: one.own, candidates(load(f"{spec}configs:\n{configs}", "it.yaml").spec))]
@@ -136,11 +137,13 @@ def test_kernels_for_one_cluster_that_names_do_not_tell_apart_are_all_measured()
         ("c0", "coop_64x64x128_swap_hint"),
         ("c1", "coop_64x64x128_swap_hint_2"),
         ("c3", "coop_64x64x128_swap_hint_3"),
+        ("c4", "coop_64x64x128_swap_g3"),
     ], "c2 is c0 again"
     library = library_of(own, {one.name: guess(one.plan, MACHINE) for one in own})
-    assert {one.name: one.plan.roles.consumers for one in library.configs} == {
-        one.name: one.plan.roles.consumers for one in own
-    }
+    compiled, tried = (
+        {one.name: (one.plan.spec.cache, one.plan.roles.consumers) for one in of} for of in (library.configs, own)
+    )
+    assert compiled == tried and len({*tried.values()}) == len(own)
 
 
 def test_every_config_is_compiled_with_the_tile_that_it_inherits():

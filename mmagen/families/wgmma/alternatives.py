@@ -67,14 +67,12 @@ def with_parts_of_k(operation: str, depths: Iterable[int], most: int) -> Iterato
         if atom is None:
             continue
         for depth in depths:
-            for parts in range(2, most + 1):
-                keys = _keys(atom.name, [64, columns, depth], 1, "cooperative") | {"operands": "swapped", "warpgroups": parts}
-                yield keys
-                for cluster in ([2, 1], [4, 1]):
-                    yield keys | {"cluster": cluster}
-                for how in ({}, {"stream_k": "always"}, {"split_k": 2}, {"split_k": 4}, {"split_k": "auto"}):
-                    yield keys | _STREAM | how
-                yield keys | {"split_k": 2}
+            for keys in _variants(_keys(atom.name, [64, columns, depth], 1, "cooperative")):
+                if keys.get("operands") != "swapped":
+                    continue
+                without_hints = {key: value for key, value in keys.items() if key not in _STREAM}
+                for one in (keys, without_hints) if without_hints != keys else (keys,):
+                    yield from (one | {"warpgroups": parts} for parts in range(2, most + 1))
 
 
 def several_widths(operation: str, widths: Mapping[int, Sequence[int]]) -> Iterator[Mapping[str, Any]]:

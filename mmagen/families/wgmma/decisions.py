@@ -266,8 +266,10 @@ def epilogue(spec: Spec, atom: Atom, mma: TiledMma, tile: Tile) -> Epilogue:
     def suffices(staged: Epilogue) -> bool:
         return most_stages(spec, mma, a, b, staged) >= (spec.stages or 2)
 
-    single = mixed.parts(spec, mma) > 1 and atoms_of_a_warpgroup(mma, tile) * (atom.n // one.slice) == 1
-    return two if not suffices(one) or (suffices(two) and not single) else one
+    single_slice = atoms_of_a_warpgroup(mma, tile) * (atom.n // one.slice) == 1
+    if mixed.parts(spec, mma) > 1 and single_slice and suffices(one):
+        return one
+    return two if suffices(two) or not suffices(one) else one
 
 
 def epilogue_of_widths(

@@ -117,8 +117,8 @@ struct GroupFactorsLoad {
 
   Sm90GroupScales<Config> const& call;
   Row rows[kCountM][2];
-  Row ahead[kCountM];              // whose factors this thread prefetches
-  uint32_t chunk_ahead;            // of a k tile, for which it does
+  Row ahead[kCountM];              // that this thread prefetches
+  uint32_t chunk_ahead;            // of a k tile, for which it prefetches
   uint64_t scale_step, zero_step;  // bytes from a group to the next
 
   template <class Tile>
@@ -127,13 +127,13 @@ struct GroupFactorsLoad {
         scale_step((Weights::kContiguousK ? 1 : call.scales.ld) * sizeof(Scale)),
         zero_step(Weights::kContiguousK ? 1 : call.zeros.ld) {
     constexpr int kChunks = Sm90GroupScales<Config>::kChunks;
-    // Contiguous along K: two threads prefetch for each of the two rows, one for the first chunk and one for the last. Along N,
-    // the 16-bit scales of both rows are in one sector of 32 bytes: each thread prefetches for another chunk. Those of f32 are
-    // in two.
-    constexpr bool kBothRows = Weights::kContiguousK || sizeof(Scale) > 2;
-    int const thread = lines.column_of_lane / 2;  // of the quad
-    int const row_ahead = kBothRows ? thread / 2 : 0;
-    uint32_t const chunk = kBothRows ? thread % 2 : thread;
+    // The four threads of a quad divide the 32-byte sectors of a k tile among themselves. Contiguous along K: for each of the
+    // two rows, one thread prefetches for the first chunk and one for the last. Contiguous along N: a sector has the 16-bit
+    // scales of both rows, so each thread prefetches for a chunk of its own; f32 scales of the two rows are in two sectors.
+    constexpr bool kSectorOfEachRow = Weights::kContiguousK || sizeof(Scale) > 2;
+    int const thread_of_quad = lines.column_of_lane / 2;
+    int const row_ahead = kSectorOfEachRow ? thread_of_quad / 2 : 0;
+    uint32_t const chunk = kSectorOfEachRow ? thread_of_quad % 2 : thread_of_quad;
     chunk_ahead = Weights::kContiguousK ? chunk * (kChunks - 1) : chunk % kChunks;
     CUTE_UNROLL
     for (int m = 0; m < kCountM; ++m) {
