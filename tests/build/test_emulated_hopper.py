@@ -26,6 +26,7 @@ pytestmark = pytest.mark.nvcc
 # Compilation is what takes long: four that have between them multicast, turns, sums through distributed shared memory,
 # tiles of a last wave that all clusters share, and parts of K in a workspace.
 TURNS, SPLIT, STREAM = "sm90_gemm_bf16_pingpong", "sm90_gemm_splitk", "c2_stream"
+STREAM_OF_SUMS = "stream_blocks"  # its mainloop adds sums to the accumulators
 KERNEL = "sm90_kernel"  # for operands that TMA can address
 SWAPPED = "c3_parts"  # and parts of K that are summed through a workspace
 ODD = ("sc4_columns", "sparse_precise", "amax_f64")  # combinations that random specs found wrong, and amax of f64
@@ -75,7 +76,9 @@ def test_the_trace_of_a_kernel(compiled):
     assert any("full mbarrier of stage 0, which a load completes" in one for one in says)
 
 
-@pytest.mark.parametrize("name", [TURNS, SPLIT, STREAM, SWAPPED, *(pytest.param(one, marks=pytest.mark.more) for one in ODD)])
+@pytest.mark.parametrize(
+    "name", [TURNS, SPLIT, STREAM, STREAM_OF_SUMS, SWAPPED, *(pytest.param(one, marks=pytest.mark.more) for one in ODD)]
+)
 def test_a_spec_passes_emulated(name, emulated):
     found = emulated(name)
     assert is_within(found.seconds, _SECONDS)
