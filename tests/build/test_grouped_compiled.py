@@ -24,13 +24,13 @@ from tests.support.pace import is_within
 pytestmark = pytest.mark.nvcc
 
 MASKED, CONTIGUOUS = "groups_masked", "groups"
-BLOCKS = "groups_blocks"
+BLOCKS, LIBRARY = "groups_blocks", "groups_library"
 _MORE = ("sm90_gemm_bf16_grouped", "sm90_gemm_e4m3_masked", "groups_rows", "groups_swapped")
 LARGE = [pytest.param(name, marks=pytest.mark.more) for name in _MORE]
 _SECONDS = 30  # of processor time for one spec, after compilation
 
 
-@pytest.mark.parametrize("name", [MASKED, CONTIGUOUS, BLOCKS, *LARGE])
+@pytest.mark.parametrize("name", [MASKED, CONTIGUOUS, BLOCKS, LIBRARY, *LARGE])
 def test_a_grouped_spec_passes_emulated(name, compiled):
     of = compiled(name)
     begin = time.process_time()

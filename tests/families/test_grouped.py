@@ -6,9 +6,11 @@ import pytest
 
 from mmagen.core.errors import ABSENT, SpecError, SpecFaults
 from mmagen.families import family_of, plan
+from mmagen.families.library import choose
 from mmagen.families.wgmma.grouped import default_problems
 from mmagen.generate.render import render
 from mmagen.inspect.page import inspect
+from mmagen.spec.cost import Cost
 from mmagen.spec.load import load
 from mmagen.spec.model import Problem, Spec
 
@@ -128,9 +130,31 @@ def test_what_belongs_to_rows_lies_as_the_rows_do():
     assert batched(epilogue=listed, **swapped) == batched(epilogue=listed)
 
 
-def test_configs_are_refused():
-    (fault,) = faults(LARGE | {"configs": [{"name": "one"}]})
+LIBRARY = [
+    {"name": "few", "when": {"m": [1, 4096]}, "tile": [128, 192, 64], "atom": LARGE["atom"].replace("256", "192")},
+    {"name": "many"},
+]
+
+
+@pytest.mark.parametrize("grouped", ["contiguous", "masked"])
+def test_rules_choose_among_kernels_by_the_extents_that_the_host_knows(grouped):
+    sizes = {"batch": 2, "groups": [64, 64]}
+    shapes = ([4096, 512, 64], [4097, 512, 64])
+    made = planned(configs=LIBRARY, grouped=grouped, problems=[{"shape": shape, **sizes} for shape in shapes])
+    assert [choose(made, problem).name for problem in made.problems] == ["few", "many"]
+
+
+def test_configs_of_groups_that_have_extents_of_their_own_are_refused():
+    (fault,) = faults(LARGE | {"grouped": "pointers", "configs": LIBRARY})
     assert fault.key == ("grouped",) and "chosen by m, n and k" in fault.what
+
+
+@pytest.mark.parametrize("key", ["cost", "clusters"])
+def test_a_predicted_time_is_refused_because_it_depends_on_the_sizes(key):
+    cost = dict.fromkeys(Cost.model_fields, 1)
+    own = {"cost": cost} if key == "cost" else {"clusters": [{"cluster": [1, 2], "cost": cost}], "cluster": None}
+    found = [fault for fault in faults(LARGE | {"configs": [LIBRARY[0], {"name": "many", **own}]}) if fault.key[-1] == key]
+    assert [fault.key for fault in found] == [("configs", 1, key)] and "sizes of the groups" in found[0].what
 
 
 def test_grouped_needs_wgmma():
