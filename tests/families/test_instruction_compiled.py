@@ -71,13 +71,17 @@ def drawn(projects, toolchain, made_once) -> dict[tuple[str, str], dict]:
     return {(record["name"], record["inputs"]): record for record in map(json.loads, output.splitlines())}
 
 
+def _without_directives(project: Path) -> str:
+    """tests/subject.cuh of a project without preprocessor directives."""
+    lines = (project / "tests" / "subject.cuh").read_text().splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("#"))
+
+
 def _compile_judge(folder: Path, projects: dict[str, Path], toolchain) -> None:
     """Makes said.txt, a JSON line for each project and kind of inputs."""
     headers = "".join(f'#include "{name}/{name}.h"\n' for name in JUDGED)
-    subjects = "".join(
-        f'namespace of_{name} {{\n#include "{path}/tests/subject.cuh"\n}}\n'.replace("#pragma once", "")
-        for name, path in projects.items()
-    )
+    # Without includes: those beside a subject are copies, which #pragma once tells apart where their times of change differ.
+    subjects = "".join(f"namespace of_{name} {{\n{_without_directives(path)}}}\n" for name, path in projects.items())
     calls = "".join(f"  dump<of_{name}::Subject>();\n" for name in JUDGED)
     (folder / "judge.cu").write_text(f'#include "instruction_judge.cuh"\n{headers}{subjects}int main() {{\n{calls}}}\n')
     includes = [f"-I{HERE}", f"-I{projects['complex']}/tests", *(f"-I{path}/include" for path in projects.values())]
