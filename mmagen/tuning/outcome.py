@@ -25,7 +25,7 @@ from mmagen.tuning.objective import Ratios
 from mmagen.tuning.select import select
 from mmagen.tuning.write import library_text
 
-LEAST_PROBLEMS = 8  # of a config, for its coefficients
+LEAST_PROBLEMS = 8  # of a config, for its coefficients; of two libraries that are compared
 _FOLDS = 5
 Times = Mapping[str, Mapping[Call, float]]
 
@@ -192,7 +192,8 @@ class Verdict:
 
 def compared(measured: Measured, selected: Mapping[Call, float], known: Mapping[Call, float], name: str) -> Verdict:
     """selected: seconds of the selected library, held out; known: those of the present library, `name`. Both over cuBLASLt's best
-    of 8, or, where nothing of it was measured, over the fastest of all candidates."""
+    of 8, or, where nothing of it was measured, over the fastest of all candidates. No verdict if fewer than LEAST_PROBLEMS calls
+    have both."""
     best8 = measured.baselines[BASELINES[-1]]
     over, rival = "cublasLt_best8", best8
     if not any(call in best8 for call in selected):
@@ -207,7 +208,7 @@ def compared(measured: Measured, selected: Mapping[Call, float], known: Mapping[
 
     held = f"selected library over {over}, held out"
     both = [call for call in calls if call in known]
-    if not both:
+    if len(both) < LEAST_PROBLEMS:  # too few to say which is better
         return Verdict(((held, ratios(selected, calls).text),))
     new, old = ratios(selected, both), ratios(known, both)
     figures = ((held, new.text), (f"{name} as it is, the same problems", old.text))

@@ -173,9 +173,12 @@ def test_the_low_end_decides_where_means_are_nearly_the_same():
 
 def test_what_was_not_measured_of_one_of_both_is_compared_on_neither():
     calls = [Call(i, 8, 8, 1, (16, 16, 16)) for i in range(1, 21)]
-    measured = measured_on(dict.fromkeys(calls[:10], 1.0), calls)
+    measured = measured_on(dict.fromkeys(calls[:15], 1.0), calls)
     verdict = compared(measured, dict.fromkeys(calls, 0.9), dict.fromkeys(calls[5:], 1.0), "lib")
-    assert [value.rpartition(", ")[2] for _, value in verdict.figures] == ["5 problems)", "5 problems)"]
+    assert [value.rpartition(", ")[2] for _, value in verdict.figures] == ["10 problems)", "10 problems)"]
+    few = compared(measured, dict.fromkeys(calls, 1.1), dict.fromkeys(calls[8:], 1.0), "lib")
+    assert [value.rpartition(", ")[2] for _, value in few.figures] == ["15 problems)"]
+    assert not few.worse, "7 problems are too few for a verdict"
     alone = compared(measured, dict.fromkeys(calls, 0.9), {}, "lib")
     assert [name for name, _ in alone.figures] == ["selected library over cublasLt_best8, held out"] and not alone.worse
     without = measured_on({}, calls)
