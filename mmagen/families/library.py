@@ -32,6 +32,8 @@ def plan(spec: Spec, sha: str, plan_one: PlanOne) -> GemmPlan:
 
     plan_one: plans the spec of one config, by the family of its atom.
     """
+    if faults := [*_group_faults(spec)]:
+        raise SpecFaults(tuple(faults))
     plans: list[GemmPlan] = []
     found: list[tuple[Fault, ...]] = []
     choices = entries(spec)
@@ -268,6 +270,30 @@ def _width_faults(key: Key, launch: LaunchShape, one: GemmPlan) -> Iterator[Faul
 def _nearest(legal: Sequence[int], columns: int) -> int:
     """0 if nothing is legal."""
     return min(((abs(n - columns), n) for n in legal), default=(0, 0))[1]
+
+
+def _group_faults(spec: Spec) -> Iterator[Fault]:
+    """Faults of configs of a grouped spec whose choice would need what only the device knows."""
+    if not spec.grouped:
+        return
+    if spec.grouped == "pointers":
+        yield Fault(
+            ("grouped",),
+            "configs are chosen by m, n and k on the host, which does not know the m, n and k of each group",
+            "omit grouped, or write a spec for each kernel",
+            {("grouped",): ABSENT},
+        )
+        return
+    m = "the rows of A" if spec.grouped == "contiguous" else "the rows of A that each group has room for"
+    for i, config in enumerate(spec.configs or ()):
+        for key in ("cost", "clusters"):
+            if getattr(config, key) is not None:
+                yield Fault(
+                    ("configs", i, key),
+                    f"config {config.name}: a predicted time depends on the sizes of the groups, which the host does not know",
+                    f"omit {key}; when chooses by m ({m}), n and k",
+                    {("configs", i, key): ABSENT},
+                )
 
 
 def _rule_faults(spec: Spec) -> Iterator[Fault]:

@@ -39,7 +39,8 @@ def of_gemm(spec: Spec, atom: Atom, tile: tuple[int, int, int], staged: Epilogue
 
 def of_library(of_one: Text, spec: Spec, atom: Atom, out: ElementType, configs: int) -> Text:
     """The sentences for a library of several kernels, from those of one."""
-    return replace(of_one, title=f"GEMM, {types_and_layout(spec, atom, out)}, {configs} kernels to choose from")
+    what = "grouped GEMM" if spec.grouped else "GEMM"
+    return replace(of_one, title=f"{what}, {types_and_layout(spec, atom, out)}, {configs} kernels to choose from")
 
 
 def header(name: str) -> str:

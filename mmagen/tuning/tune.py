@@ -173,7 +173,13 @@ def calls_of(found: Sequence[Candidate], machine: Machine) -> Calls:
 
 
 def check(spec: Spec, problems: str) -> None:
-    """What can be refused before anything is looked for: raises UsageError for a spec without alternatives or faulty problems."""
+    """What can be refused before anything is looked for: raises UsageError for a grouped spec, one without alternatives, or faulty
+    problems."""
+    if spec.grouped:
+        raise UsageError(
+            f"{spec.name}: grouped kernels are not tuned, because their times depend on the sizes of the groups; compare specs "
+            "with mmagen verify --bench"
+        )
     offered(spec)
     problems_of(problems, spec.problems or (), (1, 1, 1))
 

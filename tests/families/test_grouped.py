@@ -142,11 +142,18 @@ def test_rules_choose_among_kernels_by_the_extents_that_the_host_knows(grouped):
     shapes = ([4096, 512, 64], [4097, 512, 64])
     made = planned(configs=LIBRARY, grouped=grouped, problems=[{"shape": shape, **sizes} for shape in shapes])
     assert [choose(made, problem).name for problem in made.problems] == ["few", "many"]
+    assert made.text.title.startswith("grouped GEMM, bf16")
 
 
 def test_configs_of_groups_that_have_extents_of_their_own_are_refused():
-    (fault,) = faults(LARGE | {"grouped": "pointers", "configs": LIBRARY})
-    assert fault.key == ("grouped",) and "chosen by m, n and k" in fault.what
+    library = LARGE | {"grouped": "pointers", "configs": LIBRARY}
+    of_another_family = library | {
+        "atom": "SM80_16x8x16_F32BF16BF16F32_TN",
+        "configs": [LIBRARY[0], LIBRARY[0] | {"name": "two"}],
+    }
+    for document in (library, of_another_family):
+        (fault,) = faults(document)
+        assert fault.key == ("grouped",) and "chosen by m, n and k" in fault.what
 
 
 @pytest.mark.parametrize("key", ["cost", "clusters"])

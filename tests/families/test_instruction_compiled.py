@@ -80,7 +80,7 @@ def _without_directives(project: Path) -> str:
 def _compile_judge(folder: Path, projects: dict[str, Path], toolchain) -> None:
     """Makes said.txt, a JSON line for each project and kind of inputs."""
     headers = "".join(f'#include "{name}/{name}.h"\n' for name in JUDGED)
-    # Without includes: those beside a subject are copies, which #pragma once tells apart where their times of change differ.
+    # Without includes: those beside a subject are copies, which #pragma once tells apart where their modification times differ.
     subjects = "".join(f"namespace of_{name} {{\n{_without_directives(path)}}}\n" for name, path in projects.items())
     calls = "".join(f"  dump<of_{name}::Subject>();\n" for name in JUDGED)
     (folder / "judge.cu").write_text(f'#include "instruction_judge.cuh"\n{headers}{subjects}int main() {{\n{calls}}}\n')

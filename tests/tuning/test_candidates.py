@@ -18,6 +18,7 @@ from mmagen.tuning import database
 from mmagen.tuning.candidates import candidates, guess, library_of, prune
 from mmagen.tuning.measure import Machine
 from mmagen.tuning.problems import random_problems
+from mmagen.tuning.tune import check
 from mmagen.tuning.write import library_text
 from tests.support.mutations import SPECS
 
@@ -201,3 +202,9 @@ def test_a_kernel_without_alternatives_says_so():
     other = MMA_SYNC.format(atom="UniversalFMA<float,float,float,float>", layout="NT", tile="[128, 128, 8]", out="f32")
     with pytest.raises(UsageError, match="has no alternatives to choose from"):
         next(candidates(load(other + "atoms_layout: [16, 16, 1]\n", "it.yaml").spec))
+
+
+def test_a_grouped_spec_is_not_tuned():
+    spec = load((SPECS / "sm90_gemm_bf16_grouped.yaml").read_text(), "it.yaml").spec
+    with pytest.raises(UsageError, match="depend on the sizes of the groups"):
+        check(spec, "spec")

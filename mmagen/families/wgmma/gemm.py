@@ -60,8 +60,6 @@ class WgmmaGemm:
         return found is not None and found.wgmma
 
     def plan(self, spec: Spec, sha: str) -> WgmmaGemmPlan:
-        if refused := tuple(grouped.library_faults(spec)):
-            raise SpecFaults(refused)
         if spec.configs:
             # Configs that all name atoms of another family make that family's plan, and then `family_of` finds it.
             made = cast(WgmmaGemmPlan, library.plan(spec, sha, families.plan))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mmagen.core.errors import ABSENT, Fault
+from mmagen.core.errors import Fault
 from mmagen.families.wgmma import decisions, pointers
 from mmagen.families.wgmma.breach import Breach
 from mmagen.mma.atoms import TYPES
@@ -59,31 +59,6 @@ def breaches(spec: Spec, mma: TiledMma) -> Iterator[Breach]:
             "scale.a 1x128, or grouped masked",
             ({"grouped": "masked"},),
         )
-
-
-def library_faults(spec: Spec) -> Iterator[Fault]:
-    """Faults of configs whose choice would need the sizes of the groups."""
-    if not (spec.configs and spec.grouped):
-        return
-    if spec.grouped == "pointers":
-        yield Fault(
-            ("grouped",),
-            "configs are chosen by m, n and k on the host, which does not know those of the groups",
-            "omit grouped, or write a spec for each kernel",
-            {("grouped",): ABSENT},
-        )
-        return
-    for i, config in enumerate(spec.configs):
-        for key in ("cost", "clusters"):
-            if getattr(config, key) is not None:
-                yield Fault(
-                    ("configs", i, key),
-                    f"config {config.name}: a predicted time depends on the sizes of the groups, which the host does not know",
-                    f"omit {key}; when chooses by m (of all groups), n and k"
-                    if spec.grouped == "contiguous"
-                    else f"omit {key}; when chooses by m (the most of a group), n and k",
-                    {("configs", i, key): ABSENT},
-                )
 
 
 def problem_faults(spec: Spec, a_bytes: int, b_bytes: int, problems: Sequence[Problem]) -> Iterator[Fault]:

@@ -44,7 +44,7 @@ def wrong(interface: Interface) -> list[str]:
     """The calls for which NAME_config_name does not say what the spec's rules and the predicted times say, in words; [] of a kernel
     alone."""
     library = interface.task.library
-    if not library or library.spec.grouped:
+    if not library:
         return []
     own = [problem for problem in library.spec.problems or () if problem.batch == 1 and not problem.offset]
     by_rules = dict.fromkeys([*_beside_bounds(library), *own[:_MOST_PROBLEMS]])

@@ -71,6 +71,11 @@ def check(task: Task) -> None:
     problem = Problem.model_validate({"shape": (m, n, k), "alpha": alpha, "beta": beta, **given})
     _judge(task, problem, "an alpha and a beta of all bits", _with_scalars_of_the_host)
     _raise("many tiles, of which the last is executed", last_tile.check(task))
+    if usual.groups:
+        # Sizes on the device differ; these have at least as many tiles, from which the limit of steps follows.
+        sizes = [_ROWS] * len(_SIZES) if plan.spec.grouped == "masked" else [1] * (len(_OFFSETS) - 1)
+        problem = Problem.model_validate({"shape": (_ROWS, 16, k), "groups": sizes})
+        _judge(task, problem, "illegal sizes of groups", _with_illegal_groups)
     if task.library:
         return
     _raise("a workspace that is too short", short_workspace.check(task))
@@ -89,11 +94,6 @@ def check(task: Task) -> None:
         _judge(task, problem, "results below D's normal numbers", lambda call, _: call)
     if plan.spec.split and all(one.word in _KEEPING_WITH_ZEROS for one in plan.epilogue.operations):
         _check_rare_values(task)
-    if usual.groups:
-        # Sizes on the device differ; these have at least as many tiles, from which the limit of steps follows.
-        sizes = [_ROWS] * len(_SIZES) if plan.spec.grouped == "masked" else [1] * (len(_OFFSETS) - 1)
-        problem = Problem.model_validate({"shape": (_ROWS, 16, k), "groups": sizes})
-        _judge(task, problem, "illegal sizes of groups", _with_illegal_groups)
 
 
 def _check_in_place(task: Task) -> None:
