@@ -192,8 +192,8 @@ class Verdict:
 
 def compared(measured: Measured, selected: Mapping[Call, float], known: Mapping[Call, float], name: str) -> Verdict:
     """selected: seconds of the selected library, held out; known: those of the present library, `name`. Both over cuBLASLt's best
-    of 8, or, where nothing of it was measured, over the fastest of all candidates. No verdict if fewer than LEAST_PROBLEMS calls
-    have both."""
+    of 8, or, where nothing of it was measured, over the fastest of all candidates. `worse` is empty if fewer than LEAST_PROBLEMS
+    calls have both."""
     best8 = measured.baselines[BASELINES[-1]]
     over, rival = "cublasLt_best8", best8
     if not any(call in best8 for call in selected):
@@ -208,8 +208,9 @@ def compared(measured: Measured, selected: Mapping[Call, float], known: Mapping[
 
     held = f"selected library over {over}, held out"
     both = [call for call in calls if call in known]
-    if len(both) < LEAST_PROBLEMS:  # too few to say which is better
-        return Verdict(((held, ratios(selected, calls).text),))
+    if len(both) < LEAST_PROBLEMS:
+        few = f"not compared: measured on {len(both)} of these problems, fewer than {LEAST_PROBLEMS}"
+        return Verdict(((held, ratios(selected, calls).text), *([(f"{name} as it is", few)] if known else ())))
     new, old = ratios(selected, both), ratios(known, both)
     figures = ((held, new.text), (f"{name} as it is, the same problems", old.text))
     if new.loss < old.loss:

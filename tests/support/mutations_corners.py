@@ -128,6 +128,14 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "partial sums are read through the read-only cache",
     ),
     (
+        "rule_without_its_upper_bound",
+        "groups_library",
+        "choice",
+        "values[i] > most_[i]",
+        "values[i] >= most_[i]",
+        "a rule of a grouped library does not hold at its upper bound",
+    ),
+    (
         "stream_k_single_sums_in_another_order",
         "stream_blocks",
         "sm90_tile_scheduler_stream_k",

@@ -175,12 +175,12 @@ struct StreamKTileScheduler {
   /// Barrier among the threads that have sums of the tile; the producer does not take part.
   CUTE_DEVICE static void sync_consumers() { asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory"); }
 
-  /// What a thread reads or writes in the workspace at once: four sums, in registers that follow each other. But if the
-  /// mainloop adds partial sums to the accumulators, single sums: ptxas then places the accumulators so that few FFMAs have all
-  /// three operands in one register bank (block-scaled 128x256 became 9 % faster on an H200). It does not for three
-  /// warpgroups, whose threads have fewer registers.
+  /// What a thread reads or writes in the workspace at once: four sums, in consecutive registers. But single sums if the
+  /// mainloop multiplies sums by scales and adds them to the accumulators: ptxas then places the accumulators so that few
+  /// FFMAs have all three operands in one register bank (block-scaled 128x256 became 9 % faster on an H200). With three
+  /// warpgroups, vectors lead to fewer such FFMAs.
   template <class Mainloop>
-  using AccessOf = std::conditional_t<(Mainloop::kPartialSums > 0 && Config::kConsumers <= 2), float, float4>;
+  using AccessOf = std::conditional_t<(Mainloop::kScalesK && Config::kConsumers <= 2), float, float4>;
 
   /// The workspace of this CTA's peer in cluster `of`: what neighbouring threads access at once is adjacent.
   template <class Access>
