@@ -129,6 +129,8 @@ def tune(
             tried, digests, problems, known, site, machine, options, base, toolchain, runner, until, progress, say
         )
         known, notes = database.read(base), [*session.notes, *notes]
+    tried = [*tried, *_of_earlier_runs(found, tried, known, site)]
+    digests |= {one.name: database.digest(one.plan) for one in tried if one.name not in digests}
     return _library(spec, tried, digests, problems, calls, known, site, options, [*known.notes, *notes], heuristics)
 
 
@@ -155,6 +157,15 @@ def _tried(
         return suggested(heuristics, found, some, most)
     weights = _weights(element_bytes(found[0].plan), some, calls, options)
     return prune(found, [calls.of(problem) for problem in some], machine, most, weights.of)
+
+
+def _of_earlier_runs(found: Sequence[Candidate], tried: Sequence[Candidate], known: Contents, site: Site) -> list[Candidate]:
+    """Candidates of other kernels than those tried, which the database has and none of which was wrong or failed: a smaller budget
+    leaves them out of the measurements, but not out of the library."""
+    lines = [line for line in known.lines if line.site == site]
+    names = {line.name for line in lines} - {line.name for line in lines if line.disposition in ("failed", "incorrect")}
+    kernels = {one.kernel for one in tried}
+    return compiled_together([one for one in found if one.name in names and one.kernel not in kernels])
 
 
 def affordable(options: Options, problems: int, gpus: int = 1) -> int:

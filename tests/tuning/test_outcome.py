@@ -137,6 +137,15 @@ def test_the_library_is_made_again_of_what_was_measured_without_a_gpu(machine):
         )
 
 
+def test_what_an_earlier_run_measured_is_selected_from_where_a_later_one_tries_less(machine):
+    pytest.importorskip("scipy")
+    done = tuned(SPEC, machine)
+    size = machine.stat().st_size
+    again = tuned(SPEC, machine, tried=1)
+    assert machine.stat().st_size == size, "the only candidate that is tried has all its measurements"
+    assert again.names == done.names and len(again.names) > 1
+
+
 def test_a_selection_that_does_worse_than_the_present_library_is_not_recommended(machine):
     """One kernel instead of those of the spec, which is the library of three that was just selected."""
     pytest.importorskip("scipy")
