@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmagen.families.library import MOST_AT_LAUNCH
+from mmagen.families.library_faults import MOST_AT_LAUNCH
 from mmagen.plan.plans import GemmPlan
 
 AT_LAUNCH = ("cluster", "tile_n")  # keys that a launch decides on

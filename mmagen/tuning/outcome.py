@@ -209,8 +209,9 @@ def compared(measured: Measured, selected: Mapping[Call, float], known: Mapping[
     held = f"selected library over {over}, held out"
     both = [call for call in calls if call in known]
     if len(both) < LEAST_PROBLEMS:
+        alone = (held, ratios(selected, calls).text)
         few = f"not compared: measured on {len(both)} of these problems, fewer than {LEAST_PROBLEMS}"
-        return Verdict(((held, ratios(selected, calls).text), *([(f"{name} as it is", few)] if known else ())))
+        return Verdict((alone, (f"{name} as it is", few)) if known else (alone,))
     new, old = ratios(selected, both), ratios(known, both)
     figures = ((held, new.text), (f"{name} as it is, the same problems", old.text))
     if new.loss < old.loss:

@@ -147,8 +147,8 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "stream_k_single_sums_at_the_pitch_of_vectors",
         "stream_blocks",
         "sm90_tile_scheduler_stream_k",
-        "/ sizeof(Access)); ++i) { __stcg(slot + i * kThreads, sums[i]); }",
-        "/ sizeof(Access)); ++i) { __stcg(slot + i * kThreads / 4, sums[i]); }",
+        "__stcg(slot + i * kThreads, sums[i]);",
+        "__stcg(slot + i * kThreads / 4, sums[i]);",
         "partial sums overwrite each other in the workspace",
     ),
     (

@@ -191,10 +191,11 @@ struct StreamKTileScheduler {
   template <class TensorRC>
   CUTE_DEVICE void write_partials(Params const& params, TensorRC const& tCrC) const {
     using Access = AccessOf<typename Config::Mainloop>;
+    constexpr int kSums = int(sizeof(Access) / sizeof(typename TensorRC::value_type));
     auto* const slot = partials<Access>(params, index);
     auto const* const sums = reinterpret_cast<Access const*>(&tCrC(0));
     CUTE_UNROLL
-    for (int i = 0; i < int(cute::size(tCrC) * 4 / sizeof(Access)); ++i) { __stcg(slot + i * kThreads, sums[i]); }
+    for (int i = 0; i < int(cute::size(tCrC)) / kSums; ++i) { __stcg(slot + i * kThreads, sums[i]); }
     __threadfence();
     sync_consumers();
     if (threadIdx.x == 0) {
