@@ -8,6 +8,7 @@ from __future__ import annotations
 _SCHEDULER = "sm90_tile_scheduler_grouped"
 _CONTIGUOUS, _MASKED = "groups", "groups_masked"
 _BLOCKS, _ROWS, _SWAPPED = "groups_blocks", "groups_rows", "groups_swapped"
+_WARPGROUPS, _COOPERATIVE = "groups_warpgroups", "sm90_cooperative"
 
 FAULTS = (
     (
@@ -251,5 +252,77 @@ FAULTS = (
         "params.status[first_group + lane] = int(status);",
         "params.status[lane] = int(status);",
         "groups of the second window have no status",
+    ),
+    (
+        "grouped_warpgroup_with_a_row_is_idle",
+        _WARPGROUPS,
+        _COOPERATIVE,
+        "&& rows <= first;",
+        "&& rows <= first + 1;",
+        "a warpgroup with a single row of a group computes nothing",
+    ),
+    (
+        "grouped_idle_warpgroup_of_the_first_cta",
+        _WARPGROUPS,
+        _COOPERATIVE,
+        "warpgroup % kAlongM * 64;",
+        "(warpgroup + 1) % kAlongM * 64;",
+        "the first warpgroup is idle in place of the second",
+    ),
+    (
+        "grouped_idle_warpgroup_along_n",
+        "pointers_warpgroups",
+        _COOPERATIVE,
+        "warpgroup % kAlongM * 64;",
+        "warpgroup * 64;",
+        "warpgroups along N are taken to have other rows",
+    ),
+    (
+        "grouped_idle_rows_of_pointers",
+        "sm90_gemm_bf16_pointers",
+        "sm90_prepare_groups",
+        "(k + Config::kTileK - 1) / Config::kTileK, m}",
+        "(k + Config::kTileK - 1) / Config::kTileK, (m + kM - 1) / kM}",
+        "tiles of a group are taken for its rows",
+    ),
+    (
+        "grouped_idle_warps_run_ahead",
+        _WARPGROUPS,
+        _COOPERATIVE,
+        """    asm volatile("bar.sync %0, 128;" ::"r"(kPassed + warp / 4) : "memory");\n""",
+        "",
+        "three warps of an idle warpgroup do not wait for the stages",
+    ),
+    (
+        "grouped_idle_stages_are_counted_twice",
+        _WARPGROUPS,
+        _COOPERATIVE,
+        "pipe.advance(k_tiles);",
+        "pipe.advance(k_tiles + 1);",
+        "an idle warpgroup goes on at a wrong stage",
+    ),
+    (
+        "grouped_idle_scales_of_one_warp",
+        _WARPGROUPS,
+        "sm90_mainloop_scaled",
+        "if (threadIdx.x % 32 < 4) { scales_empty",
+        "if (threadIdx.x % 32 < 1) { scales_empty",
+        "an idle warpgroup releases the scales of a stage for one of its warps",
+    ),
+    (
+        "grouped_boxes_rounded_down",
+        _WARPGROUPS,
+        "sm90_tma_load",
+        "(rows + step - 1) / step * step, Operand::kTileMn)",
+        "rows / step * step, Operand::kTileMn)",
+        "the last rows of a small group are not loaded",
+    ),
+    (
+        "grouped_boxes_of_the_first_cta",
+        _WARPGROUPS,
+        "sm90_tma_load",
+        "tile.rows_of_group() - tile.m * A::kTileMn);",
+        "tile.rows_of_group() - (tile.m + 1) * A::kTileMn);",
+        "rows of a small group are taken to begin in the next CTA",
     ),
 )

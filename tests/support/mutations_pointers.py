@@ -67,8 +67,8 @@ FAULTS = (
     _prepare("n_of_the_call", "n = of_group(from.n, group, params.n)", "n = params.n", "each group has the largest N"),
     _prepare(
         "k_tiles_rounded_down",
-        "(k + Config::kTileK - 1) / Config::kTileK, 0}",
-        "k / Config::kTileK, 0}",
+        "(k + Config::kTileK - 1) / Config::kTileK, m}",
+        "k / Config::kTileK, m}",
         "the residue of K is left out",
     ),
     _prepare(

@@ -89,8 +89,8 @@ FAULTS: tuple[tuple[str, str, str, str, str, str], ...] = (
         "edge_share_of_the_other_side",
         "sm90_gemm_bf16_tn",
         _LOAD,
-        "cluster.mask_b(), Share<B>(cluster.m), rows.b, b);",
-        "cluster.mask_b(), Share<B>(cluster.n), rows.b, b);",
+        "cluster.mask_b(), Share<B>(cluster.m), rows.b, b, hint_b);",
+        "cluster.mask_b(), Share<B>(cluster.n), rows.b, b, hint_b);",
         "both CTAs load the same part of B",
     ),
     (

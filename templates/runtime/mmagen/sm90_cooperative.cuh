@@ -65,7 +65,11 @@ struct Sm90Cooperative {
           clear(tCrC);
           issued();
         } else {
-          if constexpr (Mainloop::kTakesTile) {
+          if (has_no_rows(scheduler, cluster, warp / 4)) {
+            pass_stages(storage.pipeline, pipe, work.k_tiles, cluster, warp);
+            clear(tCrC);
+            issued();
+          } else if constexpr (Mainloop::kTakesTile) {
             Mainloop::mma(params.mainloop, cta_tile<Config>(scheduler, params.scheduler, work, cluster), work.k_begin,
                           storage.mainloop, storage.pipeline, pipe, work.k_tiles, threadIdx.x, tCrC, release, issued);
           } else {
@@ -83,6 +87,43 @@ struct Sm90Cooperative {
       if (!stores) { TileScheduler::fixup_producer(); }
       Epilogue::wait_for_stores();
     }
+  }
+
+ private:
+  static constexpr int kPassed = 3;  // + warpgroup: a named barrier of each; stream-K and parts of K have 1 and 2
+  static_assert(kPassed + Config::kConsumers <= Epilogue::kNamedBarrier, "from there on they belong to the epilogue");
+
+  /// Do all rows of this warpgroup lie beyond the end of the work tile's group? Only asked of groups that a single row of
+  /// cluster tiles covers: clusters that compute a larger group read the same columns of B at the same time, and should remain
+  /// in step, so that L2 serves them all.
+  CUTE_DEVICE static bool has_no_rows([[maybe_unused]] TileScheduler const& scheduler,
+                                      [[maybe_unused]] ClusterCoord<Config> const& cluster, [[maybe_unused]] int warpgroup) {
+    if constexpr (TileScheduler::Params::Coord::kRowsOfGroups && !Mainloop::kTakesTile) {
+      constexpr int kAlongM = decltype(cute::size<1>(typename Config::TiledMma::ThrLayoutVMNK{}))::value;  // warpgroups
+      int const rows = scheduler.rows_of_group();
+      int const first = cluster.m * Config::kTileM + warpgroup % kAlongM * 64;
+      return rows <= Config::kTileM * Config::kClusterM && rows <= first;
+    } else {
+      return false;
+    }
+  }
+
+  /// Releases the stages of a work tile, when they are full, for a warpgroup that does not read them. One warp does: when a
+  /// stage has been released, it may become full again before other warps have seen that it was.
+  template <class Pipe>
+  CUTE_DEVICE static void pass_stages(typename Mainloop::Pipeline& pipeline, Pipe& pipe, int k_tiles,
+                                      ClusterCoord<Config> const& cluster, int warp) {
+    if (warp % 4 == 0) {
+      Pipe at = pipe;
+      CUTE_NO_UNROLL
+      for (int i = 0; i < k_tiles; ++i, ++at) {
+        pipeline.full[at.stage].wait(at.phase);
+        __syncwarp();
+        pipeline.release_unread(at.stage, cluster);
+      }
+    }
+    asm volatile("bar.sync %0, 128;" ::"r"(kPassed + warp / 4) : "memory");
+    pipe.advance(k_tiles);
   }
 };
 

@@ -23,6 +23,9 @@ struct GroupTileCoord {
   CUTE_DEVICE int first_n(int tile_n) const { return n * tile_n + (kAlongN ? begin : 0); }
   CUTE_DEVICE int end_m(int m) const { return kAlongN ? m : end; }
   CUTE_DEVICE int end_n(int n) const { return kAlongN ? end : n; }
+  /// Rows that the group has; call only with kRowsOfGroups. Columns, with kColumnsOfGroups.
+  CUTE_DEVICE int rows_of_group() const { return end - begin; }
+  CUTE_DEVICE int columns_of_group() const { return end - begin; }
   CUTE_DEVICE int batch_d() const { return kStacked ? 0 : batch; }
   CUTE_DEVICE int batch_ab() const { return batch; }
   template <class Params>

@@ -75,6 +75,12 @@ struct Sm90ScaledPipeline : Sm90Pipeline<Config> {
     Sm90Pipeline<Config>::init(consumers, cluster, 1 + 32);
     for (Barrier& empty : scales_empty) { empty.init(4 * consumers); }
   }
+
+  /// As Sm90Pipeline::release_unread(). Lane i arrives for warp i.
+  CUTE_DEVICE void release_unread(int stage, ClusterCoord<Config> const& cluster) {
+    Sm90Pipeline<Config>::release_unread(stage, cluster);
+    if (threadIdx.x % 32 < 4) { scales_empty[stage].arrive(); }
+  }
 };
 
 /// Base: Sm90MainloopSs or Sm90MainloopRs, whose loads of A and B and operand A it uses.

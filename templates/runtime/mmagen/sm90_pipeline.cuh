@@ -79,6 +79,9 @@ struct Sm90Pipeline {
       if (thread < ClusterCoord<Config>::kMostCtas && cluster.reads_from(thread)) { empty[stage].arrive_at(thread); }
     }
   }
+
+  /// The same for a warpgroup that has not read the stage. Called by its first warp alone.
+  CUTE_DEVICE void release_unread(int stage, ClusterCoord<Config> const& cluster) { release(stage, cluster); }
 };
 
 }  // namespace v0_1

@@ -10,9 +10,9 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Tiles of a cluster along M and N, 0 for a group that is not computed, and k tiles of each.
+/// Tiles of a cluster along M and N, 0 for a group that is not computed, k tiles of each, and rows of D.
 struct alignas(16) GroupTiles {
-  int m, n, k, unused;
+  int m, n, k, rows;
 };
 
 /// The matrices of one group: its tensor maps, and what threads load and store themselves. Extents and strides in elements;
@@ -45,11 +45,13 @@ struct PointerTileCoord {
   static constexpr bool kRowsOfGroups = true, kColumnsOfGroups = true;
 
   int m, n, batch;
+  int rows;  // of D of the group
   GroupMatrices<ElementD> const* group;
 
   CUTE_DEVICE int first_m(int tile_m) const { return m * tile_m; }
   CUTE_DEVICE int first_n(int tile_n) const { return n * tile_n; }
   CUTE_DEVICE int end_m(int) const { return group->m; }
+  CUTE_DEVICE int rows_of_group() const { return rows; }
   CUTE_DEVICE int end_n(int) const { return group->n; }
   CUTE_DEVICE static int batch_d() { return 0; }
   CUTE_DEVICE static int batch_ab() { return 0; }
@@ -75,7 +77,7 @@ struct PointerTileCoord {
 /// See materialize(TileCoord&).
 template <class ElementD>
 CUTE_DEVICE void materialize(PointerTileCoord<ElementD>& tile) {
-  asm volatile("" : "+r"(tile.m), "+r"(tile.n), "+r"(tile.batch), "+l"(tile.group));
+  asm volatile("" : "+r"(tile.m), "+r"(tile.n), "+r"(tile.batch), "+r"(tile.rows), "+l"(tile.group));
 }
 
 }  // namespace v0_1

@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
   if (lane == 0) {
     constexpr int kM = Config::kTileM * Config::kClusterM, kN = Config::kTileN * Config::kClusterN;
     GroupTiles tiles = {};
-    if (computed) { tiles = {(m + kM - 1) / kM, (n + kN - 1) / kN, (k + Config::kTileK - 1) / Config::kTileK, 0}; }
+    if (computed) { tiles = {(m + kM - 1) / kM, (n + kN - 1) / kN, (k + Config::kTileK - 1) / Config::kTileK, m}; }
     params.tiles[group] = tiles;
     to.c = static_cast<ElementD const*>(c.pointer);
     to.ldc = c.ld;

@@ -73,6 +73,9 @@ struct PointerTileScheduler {
 
   CUTE_DEVICE WorkTileInfo work_tile(Params const&) const { return {index, 0, of_group.k}; }
 
+  /// Of the work tile's group.
+  CUTE_DEVICE int rows_of_group() const { return of_group.rows; }
+
   /// Nothing to add up: every output tile belongs to one CTA. Returns whether this CTA stores the tile.
   template <class Storage, class TensorRC>
   CUTE_DEVICE bool fixup(Params const&, WorkTileInfo const&, Storage&, TensorRC&) const {
@@ -121,6 +124,7 @@ struct PointerTileScheduler {
     of_group.m = __shfl_sync(detail::kAllLanes, own.m, holder);
     of_group.n = __shfl_sync(detail::kAllLanes, own.n, holder);
     of_group.k = __shfl_sync(detail::kAllLanes, own.k, holder);
+    of_group.rows = __shfl_sync(detail::kAllLanes, own.rows, holder);
     index = tile - (holder > 0 ? before : 0);
   }
 };
@@ -139,7 +143,7 @@ CUTE_DEVICE auto cta_tile(PointerTileScheduler<Config> const& scheduler,
   unsigned const m = first + within - n * rows;
   return typename PointerTileScheduler<Config>::Params::Coord{int(m) * Config::kClusterM + cluster.m,
                                                               int(n) * Config::kClusterN + cluster.n, scheduler.group,
-                                                              params.matrices + scheduler.group};
+                                                              scheduler.of_group.rows, params.matrices + scheduler.group};
 }
 
 }  // namespace v0_1

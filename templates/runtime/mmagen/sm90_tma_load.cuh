@@ -158,8 +158,14 @@ struct Sm90TmaLoad {
   template <class Tile>
   CUTE_DEVICE static LoadedRows rows_of(Params const& params, Tile const& tile) {
     int const tile_n = launched_tile_n<Config>(params);
-    int const a = loaded_rows<A>(params.end_a - tile.first_m(A::kTileMn), A::kTileMn);
-    int const b = loaded_rows<B>(params.end_b - tile.first_n(tile_n), tile_n);
+    int a = loaded_rows<A>(params.end_a - tile.first_m(A::kTileMn), A::kTileMn);
+    int b = loaded_rows<B>(params.end_b - tile.first_n(tile_n), tile_n);
+    // Of a larger group, the last tile is loaded whole: see Sm90Cooperative::has_no_rows().
+    if constexpr (Tile::kRowsOfGroups) {
+      if (is_one_row_of_tiles(tile)) { a = whole_boxes<A>(params.box_a, tile.rows_of_group() - tile.m * A::kTileMn); }
+    } else if constexpr (Tile::kColumnsOfGroups) {
+      if (is_one_column_of_tiles(tile)) { b = whole_boxes<B>(params.box_b, tile.columns_of_group() - tile.n * B::kTileMn); }
+    }
     constexpr int kRowBytesA = A::kTileK * int(sizeof(typename A::Element));
     constexpr int kRowBytesB = B::kTileK * int(sizeof(typename B::Element));
     ClusterShape const cluster = cluster_shape<Config>(params);
@@ -175,13 +181,15 @@ struct Sm90TmaLoad {
                                      Tile const& tile, LoadedRows const& rows, ClusterCoord<Config> const& cluster) {
     BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch_ab() * params.batch_step_a);
     BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile, tile.batch_ab() * params.batch_step_b);
+    CacheHint const hint_a = hint_of<A>(is_one_column_of_tiles(tile) && params.batch_step_a != 0);
+    CacheHint const hint_b = hint_of<B>(is_one_row_of_tiles(tile) && (Tile::kOwnMatrices || params.batch_step_b != 0));
     auto const& from = tile.inputs(params);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(rows.bytes);
     load_operand<A, Config::kClusterN>(params, &from.map_a, &params.edge_a, storage.stage_a(stage), full, cluster.mask_a(),
-                                       Share<A>(cluster.n), rows.a, a);
+                                       Share<A>(cluster.n), rows.a, a, hint_a);
     load_operand<B, Config::kClusterM>(params, &from.map_b, &params.edge_b, storage.stage_b(params, stage), full,
-                                       cluster.mask_b(), Share<B>(cluster.m), rows.b, b);
+                                       cluster.mask_b(), Share<B>(cluster.m), rows.b, b, hint_b);
   }
 
   /// Loads all k tiles of an output tile, with kClusterAtLaunch. Small tiles are loaded only as fast as this thread issues TMA
@@ -314,6 +322,39 @@ struct Sm90TmaLoad {
     return encode_tensor_map<Element>(edge, data, extent, Operand::kLine, edge_lines, Operand::kSwizzleBytes);
   }
 
+  /// Does one row of cluster tiles cover the group of `tile`? Then no other cluster reads the tile's columns of B. And does one
+  /// column of them, if columns alone differ between groups?
+  template <class Tile>
+  CUTE_DEVICE static bool is_one_row_of_tiles([[maybe_unused]] Tile const& tile) {
+    if constexpr (Tile::kRowsOfGroups) {
+      return tile.rows_of_group() <= A::kTileMn * Config::kClusterM;
+    } else {
+      return false;
+    }
+  }
+  template <class Tile>
+  CUTE_DEVICE static bool is_one_column_of_tiles([[maybe_unused]] Tile const& tile) {
+    if constexpr (Tile::kColumnsOfGroups && !Tile::kRowsOfGroups) {
+      return tile.columns_of_group() <= B::kTileMn * Config::kClusterN;
+    } else {
+      return false;
+    }
+  }
+
+  /// L2 need not keep what is read once, unless the spec says how long it should.
+  template <class Operand>
+  CUTE_DEVICE static CacheHint hint_of(bool read_once) {
+    return read_once && Operand::kHint == CacheHint::kNormal ? CacheHint::kEvictFirst : Operand::kHint;
+  }
+
+  /// The rows in those boxes of an operand tile that have any of its first `rows` rows; `rows` may be negative, or more than
+  /// the tile has.
+  template <class Operand>
+  CUTE_DEVICE static int whole_boxes(int box, int rows) {
+    int const step = Operand::kContiguousK ? box : Operand::kLine;
+    return rows <= 0 ? 0 : min((rows + step - 1) / step * step, Operand::kTileMn);
+  }
+
   /// How many of a tile's `all` rows are loaded. left: rows of the matrix from the tile's first row on; may be negative, or
   /// more than the tile has.
   template <class Operand>
@@ -418,7 +459,7 @@ struct Sm90TmaLoad {
   template <class Operand, int kShare>
   CUTE_DEVICE static void load_operand([[maybe_unused]] Params const& params, CUtensorMap const* map, CUtensorMap const* edge,
                                        typename Operand::Element* stage, Barrier& full, uint16_t ctas,
-                                       Share<Operand> const& share, int rows, BoxCoord<Operand> const& begin) {
+                                       Share<Operand> const& share, int rows, BoxCoord<Operand> const& begin, CacheHint hint) {
     if constexpr (kShare > 1) {
       if ((Operand::kContiguousK ? share.first_line() : 0) >= rows) {
         return load_line(params, stage + share.first_line() * Operand::kLine, full, ctas);
@@ -427,9 +468,9 @@ struct Sm90TmaLoad {
     for_each_box<Operand>(map, edge, share, rows, [&](CUtensorMap const* of, int panel, int line, int along) {
       auto* const smem = stage + (panel * kLines<Operand> + line) * Operand::kLine;
       if constexpr (kShare == 1) {
-        tma_load(of, smem, full, begin.along + along, begin.across + line, begin.batch, Operand::kHint);
+        tma_load(of, smem, full, begin.along + along, begin.across + line, begin.batch, hint);
       } else {
-        tma_load_multicast(of, smem, full, ctas, begin.along + along, begin.across + line, begin.batch, Operand::kHint);
+        tma_load_multicast(of, smem, full, ctas, begin.along + along, begin.across + line, begin.batch, hint);
       }
     });
   }
