@@ -65,8 +65,7 @@ struct Sm90Cooperative {
           clear(tCrC);
           issued();
         } else {
-          if (has_no_rows(scheduler, cluster, warp / 4)) {
-            pass_stages(storage.pipeline, pipe, work.k_tiles, cluster, warp);
+          if (passes_stages(scheduler, storage.pipeline, pipe, work.k_tiles, cluster, warp)) {
             clear(tCrC);
             issued();
           } else if constexpr (Mainloop::kTakesTile) {
@@ -90,40 +89,39 @@ struct Sm90Cooperative {
   }
 
  private:
-  static constexpr int kPassed = 3;  // + warpgroup: a named barrier of each; stream-K and parts of K have 1 and 2
+  static constexpr int kPassed = 3;  // warpgroup i has named barrier kPassed + i; stream-K has 1, parts of K have 2
   static_assert(kPassed + Config::kConsumers <= Epilogue::kNamedBarrier, "from there on they belong to the epilogue");
 
-  /// Do all rows of this warpgroup lie beyond the end of the work tile's group? Only asked of groups that a single row of
-  /// cluster tiles covers: clusters that compute a larger group read the same columns of B at the same time, and should remain
-  /// in step, so that L2 serves them all.
-  CUTE_DEVICE static bool has_no_rows([[maybe_unused]] TileScheduler const& scheduler,
-                                      [[maybe_unused]] ClusterCoord<Config> const& cluster, [[maybe_unused]] int warpgroup) {
-    if constexpr (TileScheduler::Params::Coord::kRowsOfGroups && !Mainloop::kTakesTile) {
-      constexpr int kAlongM = decltype(cute::size<1>(typename Config::TiledMma::ThrLayoutVMNK{}))::value;  // warpgroups
+  /// Waits for the stages of a work tile and releases them, if all rows of this warpgroup lie beyond the end of the tile's
+  /// group. Returns whether it has done so. Never does for a group of more than one row of cluster tiles: its clusters read the
+  /// same columns of B, and L2 serves all of them only while they keep the same pace.
+  template <class Pipe>
+  CUTE_DEVICE static bool passes_stages([[maybe_unused]] TileScheduler const& scheduler,
+                                        [[maybe_unused]] typename Mainloop::Pipeline& pipeline, [[maybe_unused]] Pipe& pipe,
+                                        [[maybe_unused]] int k_tiles, [[maybe_unused]] ClusterCoord<Config> const& cluster,
+                                        [[maybe_unused]] int warp) {
+    if constexpr (TileScheduler::Params::Coord::kRowsOfGroups) {
+      auto const warpgroup_m = cute::get<1>(typename Config::TiledMma::ThrLayoutVMNK{}.get_flat_coord(warp * 32));
       int const rows = scheduler.rows_of_group();
-      int const first = cluster.m * Config::kTileM + warpgroup % kAlongM * 64;
-      return rows <= Config::kTileM * Config::kClusterM && rows <= first;
+      int const first = cluster.m * Config::kTileM + int(warpgroup_m) * 64;
+      if (rows > Config::kTileM * Config::kClusterM || rows > first) { return false; }
+      // The first warp alone: a stage that has been released may become full again, and a slow warp that also waited for it
+      // could miss a phase.
+      if (warp % 4 == 0) {
+        Pipe at = pipe;
+        CUTE_NO_UNROLL
+        for (int i = 0; i < k_tiles; ++i, ++at) {
+          pipeline.full[at.stage].wait(at.phase);
+          __syncwarp();
+          pipeline.release_unread(at.stage, cluster);
+        }
+      }
+      asm volatile("bar.sync %0, 128;" ::"r"(kPassed + warp / 4) : "memory");
+      pipe.advance(k_tiles);
+      return true;
     } else {
       return false;
     }
-  }
-
-  /// Releases the stages of a work tile, when they are full, for a warpgroup that does not read them. One warp does: when a
-  /// stage has been released, it may become full again before other warps have seen that it was.
-  template <class Pipe>
-  CUTE_DEVICE static void pass_stages(typename Mainloop::Pipeline& pipeline, Pipe& pipe, int k_tiles,
-                                      ClusterCoord<Config> const& cluster, int warp) {
-    if (warp % 4 == 0) {
-      Pipe at = pipe;
-      CUTE_NO_UNROLL
-      for (int i = 0; i < k_tiles; ++i, ++at) {
-        pipeline.full[at.stage].wait(at.phase);
-        __syncwarp();
-        pipeline.release_unread(at.stage, cluster);
-      }
-    }
-    asm volatile("bar.sync %0, 128;" ::"r"(kPassed + warp / 4) : "memory");
-    pipe.advance(k_tiles);
   }
 };
 

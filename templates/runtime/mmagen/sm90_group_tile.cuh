@@ -15,6 +15,7 @@ struct GroupTileCoord {
   static constexpr bool kEndsInside = true;
   static constexpr bool kOwnMatrices = false;
   static constexpr bool kRowsOfGroups = !kAlongN, kColumnsOfGroups = kAlongN;
+  static constexpr bool kConsecutiveGroups = kStacked;
 
   int m, n, batch;
   int begin, end;
@@ -23,7 +24,7 @@ struct GroupTileCoord {
   CUTE_DEVICE int first_n(int tile_n) const { return n * tile_n + (kAlongN ? begin : 0); }
   CUTE_DEVICE int end_m(int m) const { return kAlongN ? m : end; }
   CUTE_DEVICE int end_n(int n) const { return kAlongN ? end : n; }
-  /// Rows that the group has; call only with kRowsOfGroups. Columns, with kColumnsOfGroups.
+  /// How many rows the group has; call only with kRowsOfGroups. How many columns; call only with kColumnsOfGroups.
   CUTE_DEVICE int rows_of_group() const { return end - begin; }
   CUTE_DEVICE int columns_of_group() const { return end - begin; }
   CUTE_DEVICE int batch_d() const { return kStacked ? 0 : batch; }

@@ -76,7 +76,7 @@ struct Sm90ScaledPipeline : Sm90Pipeline<Config> {
     for (Barrier& empty : scales_empty) { empty.init(4 * consumers); }
   }
 
-  /// As Sm90Pipeline::release_unread(). Lane i arrives for warp i.
+  /// As Sm90Pipeline::release_unread(). Lanes 0 to 3 arrive for the four warps.
   CUTE_DEVICE void release_unread(int stage, ClusterCoord<Config> const& cluster) {
     Sm90Pipeline<Config>::release_unread(stage, cluster);
     if (threadIdx.x % 32 < 4) { scales_empty[stage].arrive(); }

@@ -10,7 +10,8 @@
 namespace mmagen {
 inline namespace v0_1 {
 
-/// Tiles of a cluster along M and N, 0 for a group that is not computed, k tiles of each, and rows of D.
+/// Tiles of a cluster along M and N, 0 for a group that is not computed, k tiles of each, and rows of D as the
+/// kernel has it.
 struct alignas(16) GroupTiles {
   int m, n, k, rows;
 };
@@ -43,9 +44,10 @@ struct PointerTileCoord {
   static constexpr bool kEndsInside = false;
   static constexpr bool kOwnMatrices = true;
   static constexpr bool kRowsOfGroups = true, kColumnsOfGroups = true;
+  static constexpr bool kConsecutiveGroups = false;
 
   int m, n, batch;
-  int rows;  // of D of the group
+  int rows;  // of the group's D, as the kernel has it
   GroupMatrices<ElementD> const* group;
 
   CUTE_DEVICE int first_m(int tile_m) const { return m * tile_m; }
@@ -77,7 +79,7 @@ struct PointerTileCoord {
 /// See materialize(TileCoord&).
 template <class ElementD>
 CUTE_DEVICE void materialize(PointerTileCoord<ElementD>& tile) {
-  asm volatile("" : "+r"(tile.m), "+r"(tile.n), "+r"(tile.batch), "+r"(tile.rows), "+l"(tile.group));
+  asm volatile("" : "+r"(tile.m), "+r"(tile.n), "+r"(tile.batch), "+l"(tile.group));
 }
 
 }  // namespace v0_1

@@ -134,7 +134,7 @@ struct GroupedTileScheduler {
 
   CUTE_DEVICE WorkTileInfo work_tile(Params const& params) const { return {index, 0, params.k_tiles}; }
 
-  /// Of the work tile's group; call only with Params::Coord::kRowsOfGroups.
+  /// How many rows the work tile's group has; call only with Params::Coord::kRowsOfGroups.
   CUTE_DEVICE int rows_of_group() const { return end - begin; }
 
   /// Nothing to add up: every output tile belongs to one CTA. Returns whether this CTA stores the tile.

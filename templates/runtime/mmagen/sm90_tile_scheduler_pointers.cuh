@@ -73,7 +73,7 @@ struct PointerTileScheduler {
 
   CUTE_DEVICE WorkTileInfo work_tile(Params const&) const { return {index, 0, of_group.k}; }
 
-  /// Of the work tile's group.
+  /// How many rows the work tile's group has.
   CUTE_DEVICE int rows_of_group() const { return of_group.rows; }
 
   /// Nothing to add up: every output tile belongs to one CTA. Returns whether this CTA stores the tile.

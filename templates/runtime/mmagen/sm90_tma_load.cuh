@@ -14,10 +14,10 @@ namespace mmagen {
 inline namespace v0_1 {
 
 /// How many rows of A and columns of B are loaded of a tile, and the bytes of a stage. Rows beyond the matrix are not loaded,
-/// except that a panel of an operand with M or N contiguous is loaded whole; columns behind K are filled with zeros by TMA.
-/// Filling a line takes longer than loading it (docs/performance.md). The rows that are not loaded hold whatever shared memory
-/// held before, NaNs included; they affect only sums of elements outside D. In clusters, a share without such rows is loaded as
-/// one line of zeros, whose bytes are counted.
+/// nor boxes beyond a group that one row of cluster tiles covers, except that a panel of an operand with M or N contiguous is
+/// loaded whole; columns behind K are filled with zeros by TMA. Filling a line takes longer than loading it
+/// (docs/performance.md). The rows that are not loaded hold whatever shared memory held before, NaNs included; they affect only
+/// sums of elements outside D. In clusters, a share without such rows is loaded as one line of zeros, whose bytes are counted.
 struct LoadedRows {
   int a, b;
   uint32_t bytes;
@@ -115,6 +115,7 @@ struct Sm90TmaLoad {
     int end_a, end_b;                // rows of A and columns of B from here on are not loaded; the largest int: all are
     bool edges;                      // does a tile need edge_a or edge_b?
     bool exists;                     // false: K is 0, there are no tensor maps
+    bool streams;                    // is what a small group alone reads loaded with evict_first?
     // With kClusterAtLaunch: the shape of the clusters, and the lines of a box.
     ClusterShape cluster;
     int box_a, box_b;
@@ -160,7 +161,7 @@ struct Sm90TmaLoad {
     int const tile_n = launched_tile_n<Config>(params);
     int a = loaded_rows<A>(params.end_a - tile.first_m(A::kTileMn), A::kTileMn);
     int b = loaded_rows<B>(params.end_b - tile.first_n(tile_n), tile_n);
-    // Of a larger group, the last tile is loaded whole: see Sm90Cooperative::has_no_rows().
+    // Tiles of larger groups are loaded whole; Sm90Cooperative::passes_stages() has the reason.
     if constexpr (Tile::kRowsOfGroups) {
       if (is_one_row_of_tiles(tile)) { a = whole_boxes<A>(params.box_a, tile.rows_of_group() - tile.m * A::kTileMn); }
     } else if constexpr (Tile::kColumnsOfGroups) {
@@ -181,8 +182,8 @@ struct Sm90TmaLoad {
                                      Tile const& tile, LoadedRows const& rows, ClusterCoord<Config> const& cluster) {
     BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch_ab() * params.batch_step_a);
     BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile, tile.batch_ab() * params.batch_step_b);
-    CacheHint const hint_a = hint_of<A>(is_one_column_of_tiles(tile) && params.batch_step_a != 0);
-    CacheHint const hint_b = hint_of<B>(is_one_row_of_tiles(tile) && (Tile::kOwnMatrices || params.batch_step_b != 0));
+    CacheHint const hint_a = hint_of<A>(params.streams && is_one_column_of_tiles(tile));
+    CacheHint const hint_b = hint_of<B>(params.streams && is_one_row_of_tiles(tile));
     auto const& from = tile.inputs(params);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(rows.bytes);
@@ -252,9 +253,9 @@ struct Sm90TmaLoad {
   template <class Operand>
   static constexpr int kLines = Operand::kContiguousK ? Operand::kTileMn : Operand::kTileK;
 
-  // A CTA whose share of an operand lies beyond the matrix loads a line of zeros to the place of the share, for all CTAs that
-  // read it, so that these wait for it. Otherwise one of them could release a stage twice before this CTA has counted its
-  // first release: the second would count in place of that of a third CTA, which is still reading the stage.
+  // A CTA whose share of an operand lies beyond the matrix, or a small group, loads a line of zeros to the place of the share,
+  // for all CTAs that read it, so that these wait for it. Otherwise one of them could release a stage twice before this CTA has
+  // counted its first release: the second would count in place of that of a third CTA, which is still reading the stage.
   static constexpr uint32_t kLineBytes = A::kLine * int(sizeof(typename A::Element));
 
   /// Loads a line that lies outside the matrix, at -1, which TMA fills with zeros. share: of one CTA, in a stage of an operand.
@@ -278,6 +279,13 @@ struct Sm90TmaLoad {
     constexpr int kWhole = std::numeric_limits<int>::max();
     params.end_a = whole_a || Coord::kRowsOfGroups ? kWhole : int(args.m);
     params.end_b = Coord::kColumnsOfGroups ? kWhole : int(args.n);
+    // It pays if there are large groups, which share what they read in L2, and costs a few percent if all are small (H200).
+    // There must be large ones if the groups have more rows than one cluster tile each; their sizes are not known here.
+    if constexpr (Coord::kConsecutiveGroups) {
+      constexpr int64_t kTile = Coord::kRowsOfGroups ? A::kTileMn * Config::kClusterM : B::kTileMn * Config::kClusterN;
+      params.streams =
+          !(Coord::kRowsOfGroups ? shared_b : shared_a) && (Coord::kRowsOfGroups ? args.m : args.n) >= kTile * args.batch;
+    }
     int const edge_lines_a = edge_lines<A>(params.end_a, params.box_a);
     int const edge_lines_b = edge_lines<B>(params.end_b, params.box_b);
     params.edges = edge_lines_a + edge_lines_b > 0;
@@ -322,8 +330,7 @@ struct Sm90TmaLoad {
     return encode_tensor_map<Element>(edge, data, extent, Operand::kLine, edge_lines, Operand::kSwizzleBytes);
   }
 
-  /// Does one row of cluster tiles cover the group of `tile`? Then no other cluster reads the tile's columns of B. And does one
-  /// column of them, if columns alone differ between groups?
+  /// Does one row of cluster tiles cover the tile's group? Then no other cluster reads the tile's columns of the group's B.
   template <class Tile>
   CUTE_DEVICE static bool is_one_row_of_tiles([[maybe_unused]] Tile const& tile) {
     if constexpr (Tile::kRowsOfGroups) {
@@ -332,6 +339,7 @@ struct Sm90TmaLoad {
       return false;
     }
   }
+  /// The same for columns, in kernels whose groups differ in columns alone.
   template <class Tile>
   CUTE_DEVICE static bool is_one_column_of_tiles([[maybe_unused]] Tile const& tile) {
     if constexpr (Tile::kColumnsOfGroups && !Tile::kRowsOfGroups) {
@@ -341,14 +349,13 @@ struct Sm90TmaLoad {
     }
   }
 
-  /// L2 need not keep what is read once, unless the spec says how long it should.
+  /// evict_first for what is read once, if the operand's own priority is the normal one.
   template <class Operand>
   CUTE_DEVICE static CacheHint hint_of(bool read_once) {
     return read_once && Operand::kHint == CacheHint::kNormal ? CacheHint::kEvictFirst : Operand::kHint;
   }
 
-  /// The rows in those boxes of an operand tile that have any of its first `rows` rows; `rows` may be negative, or more than
-  /// the tile has.
+  /// `rows` rounded up to boxes (K contiguous) or panels (M or N contiguous), from 0 to those of a tile. box: its lines.
   template <class Operand>
   CUTE_DEVICE static int whole_boxes(int box, int rows) {
     int const step = Operand::kContiguousK ? box : Operand::kLine;

@@ -13,6 +13,7 @@ struct TileCoord {
   static constexpr bool kEndsInside = false;   // may D go on behind the last row of the tile's group?
   static constexpr bool kOwnMatrices = false;  // is a tile's matrix none of the kernel's parameters?
   static constexpr bool kRowsOfGroups = false, kColumnsOfGroups = false;  // may a group end inside a tile?
+  static constexpr bool kConsecutiveGroups = false;                       // are groups consecutive rows of one matrix?
 
   int m, n, batch;
 

@@ -81,7 +81,7 @@ struct Sm90Pipeline {
     }
   }
 
-  /// The same for a warpgroup that has not read the stage. Called by its first warp alone.
+  /// As release(), for a warpgroup that has not read the stage. Called by its first warp alone.
   CUTE_DEVICE void release_unread(int stage, ClusterCoord<Config> const& cluster) { release(stage, cluster); }
 };
 
