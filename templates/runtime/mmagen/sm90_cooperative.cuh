@@ -65,7 +65,7 @@ struct Sm90Cooperative {
           clear(tCrC);
           issued();
         } else {
-          if (passes_stages(scheduler, storage.pipeline, pipe, work.k_tiles, cluster, warp)) {
+          if (skip_without_rows(scheduler, storage.pipeline, pipe, work.k_tiles, cluster, warp)) {
             clear(tCrC);
             issued();
           } else if constexpr (Mainloop::kTakesTile) {
@@ -89,22 +89,22 @@ struct Sm90Cooperative {
   }
 
  private:
-  static constexpr int kPassed = 3;  // warpgroup i has named barrier kPassed + i; stream-K has 1, parts of K have 2
-  static_assert(kPassed + Config::kConsumers <= Epilogue::kNamedBarrier, "from there on they belong to the epilogue");
+  static constexpr int kSkipping = 3;  // warpgroup i has named barrier kSkipping + i; stream-K has 1, parts of K have 2
+  static_assert(kSkipping + Config::kConsumers <= Epilogue::kNamedBarrier, "from there on they belong to the epilogue");
 
-  /// Waits for the stages of a work tile and releases them, if all rows of this warpgroup lie beyond the end of the tile's
-  /// group. Returns whether it has done so. Never does for a group of more than one row of cluster tiles: its clusters read the
-  /// same columns of B, and L2 serves all of them only while they keep the same pace.
+  /// Skips the work tile if this warpgroup has no row of the tile's group: waits for its stages and releases them. Returns
+  /// whether it has done so. A group of more than one row of cluster tiles is never skipped: its clusters read the same columns
+  /// of B, and L2 serves all of them only while they keep the same pace.
   template <class Pipe>
-  CUTE_DEVICE static bool passes_stages([[maybe_unused]] TileScheduler const& scheduler,
-                                        [[maybe_unused]] typename Mainloop::Pipeline& pipeline, [[maybe_unused]] Pipe& pipe,
-                                        [[maybe_unused]] int k_tiles, [[maybe_unused]] ClusterCoord<Config> const& cluster,
-                                        [[maybe_unused]] int warp) {
+  CUTE_DEVICE static bool skip_without_rows([[maybe_unused]] TileScheduler const& scheduler,
+                                            [[maybe_unused]] typename Mainloop::Pipeline& pipeline, [[maybe_unused]] Pipe& pipe,
+                                            [[maybe_unused]] int k_tiles, [[maybe_unused]] ClusterCoord<Config> const& cluster,
+                                            [[maybe_unused]] int warp) {
     if constexpr (TileScheduler::Params::Coord::kRowsOfGroups) {
       auto const warpgroup_m = cute::get<1>(typename Config::TiledMma::ThrLayoutVMNK{}.get_flat_coord(warp * 32));
       int const rows = scheduler.rows_of_group();
       int const first = cluster.m * Config::kTileM + int(warpgroup_m) * 64;
-      if (rows > Config::kTileM * Config::kClusterM || rows > first) { return false; }
+      if (rows > kClusterTileM<Config> || rows > first) { return false; }
       // The first warp alone: a stage that has been released may become full again, and a slow warp that also waited for it
       // could miss a phase.
       if (warp % 4 == 0) {
@@ -116,7 +116,7 @@ struct Sm90Cooperative {
           pipeline.release_unread(at.stage, cluster);
         }
       }
-      asm volatile("bar.sync %0, 128;" ::"r"(kPassed + warp / 4) : "memory");
+      asm volatile("bar.sync %0, 128;" ::"r"(kSkipping + warp / 4) : "memory");
       pipe.advance(k_tiles);
       return true;
     } else {

@@ -42,7 +42,8 @@ struct Sm90MainloopMixed : Sm90TmaLoad<Config> {
   static constexpr int kChunks = Config::kTileK / kChunk;  // of a stage
   static constexpr int kBlocks = kChunk / 16;              // wgmmas along a chunk
   static constexpr int kAhead = 8;                         // k tiles whose scales are prefetched into L2
-  static_assert(!TileScheduler::Params::Coord::kRowsOfGroups, "rows of A that no group has would not be loaded");
+  static_assert(!TileScheduler::Params::Coord::kRowsOfGroups,
+                "all rows of A are loaded, and rows that a group does not have may not be");
   static_assert(Config::kStages % kPartsOfK == 0, "a part has stages of its own");
   static_assert(kPartsOfK == 1 || Config::kStages > kPartsOfK, "a part keeps a stage until its next one is full");
   using Parts = PartsOfK<kPartsOfK, kThreadsOfPart, Config::kTileM * Config::kTileN / kThreadsOfPart>;

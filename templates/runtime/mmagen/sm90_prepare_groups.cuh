@@ -10,6 +10,7 @@
 #include "epilogue_functor.cuh"
 #include "gemm_arguments.cuh"
 #include "sm90_barrier.cuh"
+#include "sm90_cluster.cuh"
 #include "sm90_pointer_groups.cuh"
 
 namespace mmagen {
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(32 * detail::kGroupsOfCta)
 
   auto& to = params.matrices[group];
   if (lane == 0) {
-    constexpr int kM = Config::kTileM * Config::kClusterM, kN = Config::kTileN * Config::kClusterN;
+    constexpr int kM = kClusterTileM<Config>, kN = kClusterTileN<Config>;
     GroupTiles tiles = {};
     if (computed) { tiles = {(m + kM - 1) / kM, (n + kN - 1) / kN, (k + Config::kTileK - 1) / Config::kTileK, m}; }
     params.tiles[group] = tiles;

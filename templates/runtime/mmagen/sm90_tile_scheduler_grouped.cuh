@@ -38,10 +38,8 @@ struct GroupedTileScheduler {
   static constexpr bool kHasEmptyWork = true;  // K may be 0
   static constexpr bool kStacked = kSizes == GroupSizes::kStacked;
   // Rows and columns of D of a cluster's tile; `sized`: along the mode in which groups differ.
-  static constexpr int kTileM = Config::kTileM * Config::kClusterM;
-  static constexpr int kTileN = Config::kTileN * Config::kClusterN;
-  static constexpr int kTileSized = Config::kSwapped ? kTileN : kTileM;
-  static constexpr int kTileOther = Config::kSwapped ? kTileM : kTileN;
+  static constexpr int kTileSized = Config::kSwapped ? kClusterTileN<Config> : kClusterTileM<Config>;
+  static constexpr int kTileOther = Config::kSwapped ? kClusterTileM<Config> : kClusterTileN<Config>;
 
   /// sizes: int32 in device memory. kStacked: G + 1 offsets, or G ends. kMasked: G numbers of rows.
   struct Arguments {

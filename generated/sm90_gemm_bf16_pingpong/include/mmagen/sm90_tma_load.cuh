@@ -116,7 +116,7 @@ struct Sm90TmaLoad {
     int end_a, end_b;                // rows of A and columns of B from here on are not loaded; the largest int: all are
     bool edges;                      // does a tile need edge_a or edge_b?
     bool exists;                     // false: K is 0, there are no tensor maps
-    bool streams;                    // is what a small group alone reads loaded with evict_first?
+    bool evict_first;                // of B of a group that one row of cluster tiles covers; of A with one column of them?
     // With kClusterAtLaunch: the shape of the clusters, and the lines of a box.
     ClusterShape cluster;
     int box_a, box_b;
@@ -162,11 +162,15 @@ struct Sm90TmaLoad {
     int const tile_n = launched_tile_n<Config>(params);
     int a = loaded_rows<A>(params.end_a - tile.first_m(A::kTileMn), A::kTileMn);
     int b = loaded_rows<B>(params.end_b - tile.first_n(tile_n), tile_n);
-    // Tiles of larger groups are loaded whole; Sm90Cooperative::passes_stages() has the reason.
+    // Tiles of larger groups are loaded whole; Sm90Cooperative::skip_without_rows() has the reason.
     if constexpr (Tile::kRowsOfGroups) {
-      if (is_one_row_of_tiles(tile)) { a = whole_boxes<A>(params.box_a, tile.rows_of_group() - tile.m * A::kTileMn); }
+      if (is_one_row_of_tiles(tile)) {
+        a = loaded_rows<A>(tile.rows_of_group() - tile.m * A::kTileMn, A::kTileMn, params.box_a);
+      }
     } else if constexpr (Tile::kColumnsOfGroups) {
-      if (is_one_column_of_tiles(tile)) { b = whole_boxes<B>(params.box_b, tile.columns_of_group() - tile.n * B::kTileMn); }
+      if (is_one_column_of_tiles(tile)) {
+        b = loaded_rows<B>(tile.columns_of_group() - tile.n * B::kTileMn, B::kTileMn, params.box_b);
+      }
     }
     constexpr int kRowBytesA = A::kTileK * int(sizeof(typename A::Element));
     constexpr int kRowBytesB = B::kTileK * int(sizeof(typename B::Element));
@@ -183,8 +187,8 @@ struct Sm90TmaLoad {
                                      Tile const& tile, LoadedRows const& rows, ClusterCoord<Config> const& cluster) {
     BoxCoord<A> const a(tile.first_m(A::kTileMn), k_tile, tile.batch_ab() * params.batch_step_a);
     BoxCoord<B> const b(tile.first_n(B::kTileMn), k_tile, tile.batch_ab() * params.batch_step_b);
-    CacheHint const hint_a = hint_of<A>(params.streams && is_one_column_of_tiles(tile));
-    CacheHint const hint_b = hint_of<B>(params.streams && is_one_row_of_tiles(tile));
+    CacheHint const hint_a = hint_of<A>(params.evict_first && is_one_column_of_tiles(tile));
+    CacheHint const hint_b = hint_of<B>(params.evict_first && is_one_row_of_tiles(tile));
     auto const& from = tile.inputs(params);
     Barrier& full = pipeline.full[stage];
     full.arrive_and_expect(rows.bytes);
@@ -280,11 +284,12 @@ struct Sm90TmaLoad {
     constexpr int kWhole = std::numeric_limits<int>::max();
     params.end_a = whole_a || Coord::kRowsOfGroups ? kWhole : int(args.m);
     params.end_b = Coord::kColumnsOfGroups ? kWhole : int(args.n);
-    // It pays if there are large groups, which share what they read in L2, and costs a few percent if all are small (H200).
-    // There must be large ones if the groups have more rows than one cluster tile each; their sizes are not known here.
+    // evict_first pays if there are larger groups, which share what they read in L2, and costs a few percent if there are none
+    // (H200). The host does not know the sizes of the groups, but if they have more rows than one cluster tile each, some are
+    // larger.
     if constexpr (Coord::kConsecutiveGroups) {
-      constexpr int64_t kTile = Coord::kRowsOfGroups ? A::kTileMn * Config::kClusterM : B::kTileMn * Config::kClusterN;
-      params.streams =
+      constexpr int64_t kTile = Coord::kRowsOfGroups ? kClusterTileM<Config> : kClusterTileN<Config>;
+      params.evict_first =
           !(Coord::kRowsOfGroups ? shared_b : shared_a) && (Coord::kRowsOfGroups ? args.m : args.n) >= kTile * args.batch;
     }
     int const edge_lines_a = edge_lines<A>(params.end_a, params.box_a);
@@ -335,7 +340,7 @@ struct Sm90TmaLoad {
   template <class Tile>
   CUTE_DEVICE static bool is_one_row_of_tiles([[maybe_unused]] Tile const& tile) {
     if constexpr (Tile::kRowsOfGroups) {
-      return tile.rows_of_group() <= A::kTileMn * Config::kClusterM;
+      return tile.rows_of_group() <= kClusterTileM<Config>;
     } else {
       return false;
     }
@@ -344,7 +349,7 @@ struct Sm90TmaLoad {
   template <class Tile>
   CUTE_DEVICE static bool is_one_column_of_tiles([[maybe_unused]] Tile const& tile) {
     if constexpr (Tile::kColumnsOfGroups && !Tile::kRowsOfGroups) {
-      return tile.columns_of_group() <= B::kTileMn * Config::kClusterN;
+      return tile.columns_of_group() <= kClusterTileN<Config>;
     } else {
       return false;
     }
@@ -356,20 +361,13 @@ struct Sm90TmaLoad {
     return read_once && Operand::kHint == CacheHint::kNormal ? CacheHint::kEvictFirst : Operand::kHint;
   }
 
-  /// `rows` rounded up to boxes (K contiguous) or panels (M or N contiguous), from 0 to those of a tile. box: its lines.
+  /// How many of a tile's `all` rows are loaded. left: rows of the matrix, or of the group, from the tile's first row on; may
+  /// be negative, or more than the tile has. lines: of a box that is loaded whole, if K is contiguous.
   template <class Operand>
-  CUTE_DEVICE static int whole_boxes(int box, int rows) {
-    int const step = Operand::kContiguousK ? box : Operand::kLine;
-    return rows <= 0 ? 0 : min((rows + step - 1) / step * step, Operand::kTileMn);
-  }
-
-  /// How many of a tile's `all` rows are loaded. left: rows of the matrix from the tile's first row on; may be negative, or
-  /// more than the tile has.
-  template <class Operand>
-  CUTE_DEVICE static int loaded_rows(int left, int all) {
-    constexpr int kStep = Operand::kContiguousK ? 1 : Operand::kLine;  // a panel is loaded whole
+  CUTE_DEVICE static int loaded_rows(int left, int all, int lines = 1) {
+    int const step = Operand::kContiguousK ? lines : Operand::kLine;  // a panel is loaded whole
     if (left >= all) { return all; }
-    return left <= 0 ? 0 : min((left + kStep - 1) / kStep * kStep, all);
+    return left <= 0 ? 0 : min((left + step - 1) / step * step, all);
   }
 
   /// A CTA's share of an operand tile: boxes() boxes of kLine x `box` elements of each panel. CTAs that need the same tile load

@@ -31,6 +31,12 @@ constexpr ClusterShape static_cluster() {
 template <class Config>
 inline constexpr int kClusterCtas = Config::kClusterM * Config::kClusterN * Config::TileScheduler::kSplitK;
 
+/// Rows and columns of D of a cluster's tile, if the cluster's shape is fixed at compile time.
+template <class Config>
+inline constexpr int kClusterTileM = Config::kTileM * Config::kClusterM;
+template <class Config>
+inline constexpr int kClusterTileN = Config::kTileN * Config::kClusterN;
+
 /// CTAs of a cluster of a launch.
 template <class Config>
 constexpr int cluster_ctas(ClusterShape cluster) {
